@@ -1,0 +1,91 @@
+"""Every error Leveret raises on purpose: one tree, one table of AMQP reply codes.
+
+    LeveretError
+    ├── AmqpError              a reply code, a text, and what it ends
+    │   ├── SoftError          the channel closes, the connection goes on
+    │   └── HardError          the connection closes
+    ├── ConfigError            a setting that cannot be used, with its place
+    └── StartupError           the node cannot start, and why
+
+Raised by any floor; turned into AMQP methods by session/ alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyCode:
+    code: int
+    name: str
+    ends_connection: bool
+    help: str
+
+
+REPLY_CODES: dict[int, ReplyCode] = {
+    row.code: row
+    for row in (
+        ReplyCode(311, "CONTENT_TOO_LARGE", False, "the message is larger than the broker or the queue takes"),
+        ReplyCode(312, "NO_ROUTE", False, "a mandatory message reached no queue; sent with basic.return"),
+        ReplyCode(313, "NO_CONSUMERS", False, "an immediate message found no consumer; sent with basic.return"),
+        ReplyCode(320, "CONNECTION_FORCED", True, "an operator or the broker's shutdown closed the connection"),
+        ReplyCode(402, "INVALID_PATH", True, "the virtual host is not known"),
+        ReplyCode(403, "ACCESS_REFUSED", False, "the user may not do this, or the login failed"),
+        ReplyCode(404, "NOT_FOUND", False, "the queue or exchange does not exist"),
+        ReplyCode(405, "RESOURCE_LOCKED", False, "the queue belongs to another connection"),
+        ReplyCode(406, "PRECONDITION_FAILED", False, "the request does not fit what exists, or an argument is bad"),
+        ReplyCode(501, "FRAME_ERROR", True, "a frame is malformed or larger than negotiated"),
+        ReplyCode(502, "SYNTAX_ERROR", True, "a field of a method is malformed"),
+        ReplyCode(503, "COMMAND_INVALID", True, "the method is not allowed here, or names an unknown type"),
+        ReplyCode(504, "CHANNEL_ERROR", True, "the channel is not open, or is open already"),
+        ReplyCode(505, "UNEXPECTED_FRAME", True, "a frame came that the conversation does not allow here"),
+        ReplyCode(506, "RESOURCE_ERROR", True, "the broker lacks the resources for this"),
+        ReplyCode(530, "NOT_ALLOWED", True, "the request is against a rule of the broker"),
+        ReplyCode(540, "NOT_IMPLEMENTED", True, "the broker does not do this"),
+        ReplyCode(541, "INTERNAL_ERROR", True, "the broker made a mistake; its log says more"),
+    )
+}
+
+
+class LeveretError(Exception):
+    """The root of everything raised on purpose."""
+
+
+class AmqpError(LeveretError):
+    """An AMQP reply code with its text. `method` is the class and method id that caused it, 0 if unknown."""
+
+    ends_connection: bool
+
+    def __init__(self, code: int, text: str, method: int = 0) -> None:
+        super().__init__(code, text, method)
+        self.code = code
+        self.text = text
+        self.method = method
+
+    @property
+    def reply_text(self) -> str:
+        """What goes into the close method: the code's name, then what happened."""
+        return f"{REPLY_CODES[self.code].name} - {self.text}"
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.reply_text}"
+
+
+class SoftError(AmqpError):
+    """Closes the channel it happened on."""
+
+    ends_connection = False
+
+
+class HardError(AmqpError):
+    """Closes the whole connection."""
+
+    ends_connection = True
+
+
+class ConfigError(LeveretError):
+    """A setting that cannot be used; the text names the place, the value and what would do."""
+
+
+class StartupError(LeveretError):
+    """The node cannot start; the text says why and what to do."""
