@@ -1,0 +1,1 @@
+"""The service desk: declares, publishes and deletes on behalf of sessions, and performs what the machines ask for."""

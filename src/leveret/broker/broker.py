@@ -1,0 +1,123 @@
+"""The broker: the catalog, the live virtual hosts that mirror it, and who is connected.
+
+Owns all of it; nothing at module level, so that several brokers can live in one process. Sessions come to it for
+whatever touches more than their own connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from leveret.broker.login import Logins
+from leveret.broker.vhost import LiveVhost
+from leveret.catalog import commands
+from leveret.catalog.catalog import Catalog
+from leveret.catalog.commands import Added, Change, Command, Removed
+from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, QueueRecord, User, Vhost
+from leveret.runtime.clock import Clock
+from leveret.runtime.dice import Dice
+
+DEFAULT_VHOST = "/"
+DEFAULT_USER = "guest"
+DEFAULT_PASSWORD = "guest"
+
+
+class Connected(Protocol):
+    """A client's connection, as the broker sees it."""
+
+    def close_by_broker(self, code: int, text: str) -> None: ...
+
+    def permissions_changed(self, user: str) -> None: ...
+
+    def blocked_changed(self, reason: str | None) -> None: ...
+
+
+class Broker:
+    def __init__(self, dice: Dice, clock: Clock) -> None:
+        self.dice = dice
+        self.clock = clock
+        self.catalog = Catalog()
+        self.logins = Logins(self.catalog, dice)
+        self.vhosts: dict[str, LiveVhost] = {}
+        self.connections: dict[int, Connected] = {}
+        self._last_connection_id = 0
+        # Why publishers are not read at present, by source of the alarm.
+        self.alarms: dict[str, str] = {}
+        self.connections_opened_total = 0
+        self.connections_closed_total = 0
+        self.logins_refused_total = 0
+
+    def create_defaults(self) -> None:
+        """What an empty broker starts with: the vhost / and guest, who may do everything there."""
+        self.apply(commands.PutVhost(Vhost(DEFAULT_VHOST)))
+        password = DEFAULT_PASSWORD.encode()
+        password_hash = self.logins.hash(password)
+        self.apply(commands.PutUser(User(DEFAULT_USER, password_hash, ("administrator",))))
+        self.logins.remember(DEFAULT_USER, password_hash, password)
+        self.apply(commands.PutPermission(Permission(DEFAULT_USER, DEFAULT_VHOST, ".*", ".*", ".*")))
+
+    # ---- the catalog and its mirror
+
+    def apply(self, command: Command) -> None:
+        """Changes what exists: the catalog first, then everything that mirrors it."""
+        for change in self.catalog.apply(command):
+            self._reflect(change)
+
+    def _reflect(self, change: Change) -> None:
+        record = change.record
+        if isinstance(record, QueueRecord | ExchangeRecord | BindingRecord):
+            self.vhosts[record.vhost].reflect(change)
+        elif isinstance(record, Vhost):
+            self._reflect_vhost(record, change)
+        elif isinstance(record, Permission):
+            self._tell(lambda connection: connection.permissions_changed(record.user))
+
+    def _reflect_vhost(self, vhost: Vhost, change: Change) -> None:
+        if isinstance(change, Removed):
+            del self.vhosts[vhost.name]
+        elif isinstance(change, Added) and vhost.name not in self.vhosts:
+            self.vhosts[vhost.name] = LiveVhost(vhost.name, self.dice.pick)
+
+    # ---- connections
+
+    def new_connection_id(self) -> int:
+        self._last_connection_id += 1
+        return self._last_connection_id
+
+    def connected(self, connection_id: int, connection: Connected) -> None:
+        self.connections[connection_id] = connection
+        self.connections_opened_total += 1
+
+    def disconnected(self, connection_id: int) -> None:
+        if self.connections.pop(connection_id, None) is not None:
+            self.connections_closed_total += 1
+
+    def close_connections(self, text: str, code: int = 320) -> None:
+        """Closes every connection, as an operator or a shutdown does."""
+        self._tell(lambda connection: connection.close_by_broker(code, text))
+
+    def _tell(self, call: Callable[[Connected], None]) -> None:
+        for connection in list(self.connections.values()):
+            call(connection)
+
+    # ---- alarms
+
+    @property
+    def blocked_reason(self) -> str | None:
+        """Why publishing connections are not read at present, or None."""
+        return next(iter(self.alarms.values()), None)
+
+    def raise_alarm(self, source: str, reason: str) -> None:
+        was = self.blocked_reason
+        self.alarms[source] = reason
+        if was is None:
+            self._tell(lambda connection: connection.blocked_changed(reason))
+
+    def clear_alarm(self, source: str) -> None:
+        was = self.blocked_reason
+        self.alarms.pop(source, None)
+        if was is not None and self.blocked_reason is None:
+            self._tell(lambda connection: connection.blocked_changed(None))
+
+    def close(self) -> None:
+        self.logins.close()

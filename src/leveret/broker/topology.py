@@ -1,0 +1,230 @@
+"""Declaring, deleting and binding: RabbitMQ's rules for what is allowed, turned into commands for the catalog.
+
+Each function checks, raises RabbitMQ's error, or applies a command. Who asks comes in as a Requester."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from leveret.broker.access import CONFIGURE, READ, WRITE, Access
+from leveret.broker.broker import Broker
+from leveret.broker.vhost import LiveVhost, octets
+from leveret.catalog import commands
+from leveret.catalog.arguments import assert_same_argument, assert_same_property
+from leveret.catalog.records import Arguments, BindingRecord, ExchangeRecord, QueueRecord
+from leveret.core.contract import Queue
+from leveret.errors import HardError, SoftError
+from leveret.queues.registry import kind_from_arguments, queue_type
+from leveret.queues.queue_type import ARGUMENT_CHECKS
+from leveret.routing.registry import exchange_type
+
+RESERVED_PREFIX = "amq."
+REPLY_TO_PREFIX = "amq.rabbitmq.reply-to"
+DEFAULT_EXCHANGE_TEXT = "operation not permitted on the default exchange"
+
+
+class Requester(Protocol):
+    """Whoever asks: a channel, or later an HTTP request."""
+
+    @property
+    def vhost(self) -> LiveVhost: ...
+    @property
+    def access(self) -> Access: ...
+    @property
+    def connection_id(self) -> int: ...
+
+
+def queue_text(vhost: str, name: str) -> str:
+    return f"queue '{name}' in vhost '{vhost}'"
+
+
+def exchange_text(vhost: str, name: str) -> str:
+    return f"exchange '{name}' in vhost '{vhost}'"
+
+
+class Topology:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    # ---- queues
+
+    def find_queue(self, who: Requester, name: str) -> Queue:
+        """The live queue, if it exists and this connection may touch it."""
+        queue: Queue | None = who.vhost.queues.get(octets(name))
+        if queue is None:
+            raise SoftError(404, f"no {queue_text(who.vhost.name, name)}")
+        self._check_owner(who, queue.record)
+        return queue
+
+    def _check_owner(self, who: Requester, record: QueueRecord) -> None:
+        if record.owner not in (0, who.connection_id):
+            raise SoftError(405, self._locked_text(who, record.name))
+
+    def _locked_text(self, who: Requester, name: str) -> str:
+        return (
+            f"cannot obtain exclusive access to locked {queue_text(who.vhost.name, name)}. It could be originally "
+            "declared on another connection or the exclusive property value does not match that of the original "
+            "declaration."
+        )
+
+    def declare_queue(
+        self, who: Requester, name: str, durable: bool, exclusive: bool, auto_delete: bool, arguments: Arguments
+    ) -> Queue:
+        vhost = who.vhost
+        if name == "":
+            name = "amq.gen-" + self._broker.dice.name()
+        elif name.startswith(RESERVED_PREFIX) and octets(name) not in vhost.queues:
+            who.access.check_queue(CONFIGURE, name)
+            raise SoftError(403, f"queue name '{name}' contains reserved prefix '{RESERVED_PREFIX}*'")
+        who.access.check_queue(CONFIGURE, name)
+        existing: Queue | None = vhost.queues.get(octets(name))
+        what = queue_text(vhost.name, name)
+        if existing is not None:
+            self._assert_equivalent_queue(who, existing.record, what, durable, exclusive, auto_delete, arguments)
+            return existing
+        kind = kind_from_arguments(arguments, what)
+        owner = who.connection_id if exclusive else 0
+        record = QueueRecord(vhost.name, name, kind, durable, auto_delete, owner, arguments)
+        queue_type(kind).validate(record, what)
+        if "x-dead-letter-exchange" in arguments:
+            who.access.check_queue(READ, name)
+            who.access.check_exchange(WRITE, arguments["x-dead-letter-exchange"])
+        self._broker.apply(commands.DeclareQueue(record))
+        created: Queue = vhost.queues[octets(name)]
+        return created
+
+    def _assert_equivalent_queue(
+        self,
+        who: Requester,
+        record: QueueRecord,
+        what: str,
+        durable: bool,
+        exclusive: bool,
+        auto_delete: bool,
+        arguments: Arguments,
+    ) -> None:
+        if record.owner != (who.connection_id if exclusive else 0):
+            raise SoftError(405, self._locked_text(who, record.name))
+        assert_same_property("durable", what, record.durable, durable)
+        assert_same_property("auto_delete", what, record.auto_delete, auto_delete)
+        for name in ARGUMENT_CHECKS:
+            if name == "x-queue-type" and "x-queue-type" not in arguments:
+                # Not asking for a type takes the queue as it is.
+                continue
+            if name == "x-queue-type" and "x-queue-type" not in record.arguments:
+                if arguments[name] == record.kind:
+                    continue
+            assert_same_argument(name, what, record.arguments, arguments)
+
+    def delete_queue(self, who: Requester, name: str, if_unused: bool, if_empty: bool) -> int:
+        """How many messages went with it; 0 if there was no such queue."""
+        queue: Queue | None = who.vhost.queues.get(octets(name))
+        if queue is None:
+            who.access.check_queue(CONFIGURE, name)
+            return 0
+        who.access.check_queue(CONFIGURE, name)
+        self._check_owner(who, queue.record)
+        what = queue_text(who.vhost.name, name)
+        if if_unused and queue.subscriber_count() > 0:
+            raise SoftError(406, f"{what} in use")
+        if if_empty and queue.ready_count() > 0:
+            raise SoftError(406, f"{what} not empty")
+        count: int = queue.ready_count()
+        self._broker.apply(commands.DeleteQueue(who.vhost.name, name))
+        return count
+
+    def purge_queue(self, who: Requester, name: str) -> int:
+        who.access.check_queue(READ, name)
+        count: int = self.find_queue(who, name).purge()
+        return count
+
+    def consumer_left(self, vhost: LiveVhost, queue: Queue) -> None:
+        """A consumer was cancelled: an auto-delete queue goes with its last one."""
+        record: QueueRecord = queue.record
+        if record.auto_delete and not queue.deleted and queue.subscriber_count() == 0:
+            self._broker.apply(commands.DeleteQueue(vhost.name, record.name))
+
+    def connection_left(self, vhost: LiveVhost, connection_id: int) -> None:
+        """Exclusive queues go with their connection."""
+        for name in sorted(vhost.owned.get(connection_id, ())):
+            self._broker.apply(commands.DeleteQueue(vhost.name, name))
+
+    # ---- exchanges
+
+    def check_exchange_exists(self, who: Requester, name: str) -> None:
+        if octets(name) not in who.vhost.exchanges:
+            raise SoftError(404, f"no {exchange_text(who.vhost.name, name)}")
+
+    def declare_exchange_passively(self, who: Requester, name: str) -> None:
+        self._refuse_default(name)
+        self.check_exchange_exists(who, name)
+
+    def declare_exchange(self, who: Requester, record: ExchangeRecord) -> None:
+        self._refuse_default(record.name)
+        if record.kind == "":
+            raise HardError(503, "invalid exchange type ''")
+        kind = exchange_type(record.kind)
+        who.access.check_exchange(CONFIGURE, record.name)
+        live = who.vhost.exchanges.get(octets(record.name))
+        what = exchange_text(record.vhost, record.name)
+        if live is not None:
+            current: ExchangeRecord = live.record
+            assert_same_property("type", what, current.kind, record.kind)
+            assert_same_property("durable", what, current.durable, record.durable)
+            assert_same_property("auto_delete", what, current.auto_delete, record.auto_delete)
+            assert_same_property("internal", what, current.internal, record.internal)
+            assert_same_argument("alternate-exchange", what, current.arguments, record.arguments)
+            return
+        if record.name.startswith(RESERVED_PREFIX):
+            raise SoftError(403, f"exchange name '{record.name}' contains reserved prefix '{RESERVED_PREFIX}*'")
+        kind.validate_arguments(record.arguments, what)
+        if "alternate-exchange" in record.arguments:
+            who.access.check_exchange(READ, record.name)
+            who.access.check_exchange(WRITE, record.arguments["alternate-exchange"])
+        self._broker.apply(commands.DeclareExchange(record))
+
+    def delete_exchange(self, who: Requester, name: str, if_unused: bool) -> None:
+        self._refuse_default(name)
+        what = exchange_text(who.vhost.name, name)
+        if name.startswith(RESERVED_PREFIX):
+            raise SoftError(403, f"deletion of system {what} not allowed")
+        who.access.check_exchange(CONFIGURE, name)
+        topology = self._broker.catalog.topologies[who.vhost.name]
+        if if_unused and name in topology.bindings_from:
+            raise SoftError(406, f"{what} in use")
+        self._broker.apply(commands.DeleteExchange(who.vhost.name, name))
+
+    def _refuse_default(self, name: str) -> None:
+        if name == "":
+            raise SoftError(403, DEFAULT_EXCHANGE_TEXT)
+
+    # ---- bindings
+
+    def bind(self, who: Requester, binding: BindingRecord) -> None:
+        self._check_binding(who, binding)
+        self.check_exchange_exists(who, binding.source)
+        if binding.to_queue:
+            self.find_queue(who, binding.destination)
+        else:
+            self.check_exchange_exists(who, binding.destination)
+        source = who.vhost.exchanges[octets(binding.source)]
+        exchange_type(source.record.kind).validate_binding(binding.routing_key, binding.arguments)
+        self._broker.apply(commands.Bind(binding))
+
+    def unbind(self, who: Requester, binding: BindingRecord) -> None:
+        """Undoing what is not there is no error."""
+        self._check_binding(who, binding)
+        queue = who.vhost.queues.get(octets(binding.destination)) if binding.to_queue else None
+        if queue is not None:
+            self._check_owner(who, queue.record)
+        self._broker.apply(commands.Unbind(binding))
+
+    def _check_binding(self, who: Requester, binding: BindingRecord) -> None:
+        """Binding changes what arrives at the destination and reads from the source."""
+        if binding.source == "" or (binding.destination == "" and not binding.to_queue):
+            raise SoftError(403, DEFAULT_EXCHANGE_TEXT)
+        if binding.to_queue:
+            who.access.check_queue(WRITE, binding.destination)
+        else:
+            who.access.check_exchange(WRITE, binding.destination)
+        who.access.check_exchange(READ, binding.source)

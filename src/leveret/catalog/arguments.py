@@ -1,0 +1,147 @@
+"""Arguments of queues, exchanges and consumers: are they valid, and do two declarations mean the same?
+
+The texts are RabbitMQ's, because client test suites compare them. Which arguments a queue type takes is the type's
+business (queues/); this page only knows how to check one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Any
+
+from leveret.catalog.records import Arguments
+from leveret.core.tables import Float32, Int8, Int16, Int64, Timestamp, UInt8, UInt16, UInt32
+from leveret.errors import SoftError
+
+# Milliseconds and lengths beyond this do not fit the timers and counters of any client.
+DURATION_MS_MAX = 4294967295
+
+# What a value is called in RabbitMQ's texts, most special class first.
+_TYPE_NAMES: tuple[tuple[type, str], ...] = (
+    (bool, "bool"),
+    (Int8, "byte"),
+    (UInt8, "unsignedbyte"),
+    (Int16, "short"),
+    (UInt16, "unsignedshort"),
+    (UInt32, "unsignedint"),
+    (Int64, "long"),
+    (Timestamp, "timestamp"),
+    (Float32, "float"),
+    (float, "double"),
+    (Decimal, "decimal"),
+    (str, "longstr"),
+    (bytes, "binary"),
+    (list, "array"),
+    (dict, "table"),
+    (type(None), "void"),
+)
+
+# A check gives the reason a value is refused, in RabbitMQ's words, or None.
+Check = Callable[[Any], str | None]
+
+
+def type_name(value: Any) -> str:
+    """The AMQP type of a decoded value, as RabbitMQ calls it."""
+    for kind, name in _TYPE_NAMES:
+        if isinstance(value, kind):
+            return name
+    return "signedint" if -(2**31) <= value < 2**31 else "long"
+
+
+def is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool | Timestamp)
+
+
+def integer(value: Any) -> str | None:
+    return None if is_integer(value) else f'"expected integer, got {type_name(value)}"'
+
+
+def non_negative(value: Any) -> str | None:
+    return integer(value) or (f"{{value_negative,{value}}}" if value < 0 else None)
+
+
+def duration(value: Any) -> str | None:
+    return non_negative(value) or (f"{{value_too_large,{value}}}" if value > DURATION_MS_MAX else None)
+
+
+def positive_duration(value: Any) -> str | None:
+    return duration(value) or ("{value_zero,0}" if value == 0 else None)
+
+
+def priority_range(value: Any) -> str | None:
+    return non_negative(value) or (f"{{max_value_exceeded,{value}}}" if value > 255 else None)
+
+
+def boolean(value: Any) -> str | None:
+    return None if isinstance(value, bool) else f"{{unacceptable_type,{type_name(value)}}}"
+
+
+def string(value: Any) -> str | None:
+    return None if isinstance(value, str) else f"{{unacceptable_type,{type_name(value)}}}"
+
+
+def one_of(allowed: Iterable[str], reason: str) -> Check:
+    """A string out of a few; `reason` is what RabbitMQ says of another one, with {} for the value."""
+    choices = frozenset(allowed)
+
+    def check(value: Any) -> str | None:
+        return string(value) or (None if value in choices else reason.format(value))
+
+    return check
+
+
+def check_expiration(expiration: bytes) -> None:
+    """The per-message TTL: a whole number of milliseconds in decimal digits."""
+    text = expiration.decode("utf-8", "replace")
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    number = digits[: len(digits) - len(digits.lstrip("0123456789"))]
+    if not number:
+        raise SoftError(406, f"invalid expiration '{text}': no_integer")
+    rest = digits[len(number) :]
+    if rest:
+        raise SoftError(406, f"invalid expiration '{text}': {{leftover_string,\"{rest}\"}}")
+    # Longer than any number in range: spares converting a short string of digits into a huge integer.
+    value = int(number) if len(number) < 20 else DURATION_MS_MAX + 1
+    if text[0] == "-" and value > 0:
+        raise SoftError(406, f"invalid expiration '{text}': {{value_negative,-{number}}}")
+    if value > DURATION_MS_MAX:
+        raise SoftError(406, f"invalid expiration '{text}': {{value_too_large,{number}}}")
+
+
+def show(value: Any) -> str:
+    """A value inside a reply text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def same(ours: Any, theirs: Any) -> bool:
+    """Integers of any width are compared by value; a bool is not an integer, a string not its octets."""
+    if is_integer(ours) and is_integer(theirs):
+        return bool(ours == theirs)
+    return type_name(ours) == type_name(theirs) and bool(ours == theirs)
+
+
+def assert_same_argument(name: str, what: str, current: Arguments, received: Arguments) -> None:
+    """`what` is the thing in the text, such as: queue 'q' in vhost '/'."""
+    if name not in current and name not in received:
+        return
+    if name in current and name in received:
+        if same(current[name], received[name]):
+            return
+        detail = f"received '{show(received[name])}' but current is '{show(current[name])}'"
+    elif name in received:
+        value = received[name]
+        detail = f"received the value '{show(value)}' of type '{type_name(value)}' but current is none"
+    else:
+        value = current[name]
+        detail = f"received none but current is the value '{show(value)}' of type '{type_name(value)}'"
+    raise SoftError(406, f"inequivalent arg '{name}' for {what}: {detail}")
+
+
+def assert_same_property(name: str, what: str, current: Any, received: Any) -> None:
+    if current != received:
+        raise SoftError(
+            406,
+            f"inequivalent arg '{name}' for {what}: received '{show(received)}' but current is '{show(current)}'",
+        )

@@ -1,0 +1,104 @@
+"""The catalog: what exists on this broker, changed only by commands applied in order.
+
+A pure machine without clock, disk or dice, so that a log or Raft can feed it. It trusts its commands: who may do what,
+and whether it makes sense, was decided before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from leveret.catalog import commands
+from leveret.catalog.commands import Added, Change, Command, Removed
+from leveret.catalog.records import ExchangeRecord, Permission, User, Vhost
+from leveret.catalog.topology import Topology
+
+# What every virtual host is born with: name, type, internal.
+PREDECLARED_EXCHANGES = (
+    ("", "direct", False),
+    ("amq.direct", "direct", False),
+    ("amq.fanout", "fanout", False),
+    ("amq.headers", "headers", False),
+    ("amq.match", "headers", False),
+    ("amq.rabbitmq.trace", "topic", True),
+    ("amq.topic", "topic", False),
+)
+
+
+class Catalog:
+    def __init__(self) -> None:
+        self.vhosts: dict[str, Vhost] = {}
+        self.users: dict[str, User] = {}
+        # By (user, vhost)
+        self.permissions: dict[tuple[str, str], Permission] = {}
+        self.topologies: dict[str, Topology] = {}
+        self._appliers: dict[type[Any], Callable[[Any], list[Change]]] = {
+            commands.PutVhost: self._put_vhost,
+            commands.DeleteVhost: self._delete_vhost,
+            commands.PutUser: self._put_user,
+            commands.DeleteUser: self._delete_user,
+            commands.PutPermission: self._put_permission,
+            commands.DeletePermission: self._delete_permission,
+            commands.DeclareExchange: lambda c: self.topologies[c.exchange.vhost].add_exchange(c.exchange),
+            commands.DeleteExchange: lambda c: self.topologies[c.vhost].remove_exchange(c.name),
+            commands.DeclareQueue: lambda c: self.topologies[c.queue.vhost].add_queue(c.queue),
+            commands.DeleteQueue: lambda c: self.topologies[c.vhost].remove_queue(c.name),
+            commands.Bind: lambda c: self.topologies[c.binding.vhost].bind(c.binding),
+            commands.Unbind: lambda c: self.topologies[c.binding.vhost].unbind(c.binding),
+        }
+
+    def apply(self, command: Command) -> list[Change]:
+        return self._appliers[type(command)](command)
+
+    # ---- vhosts
+
+    def _put_vhost(self, command: commands.PutVhost) -> list[Change]:
+        vhost = command.vhost
+        new = vhost.name not in self.vhosts
+        self.vhosts[vhost.name] = vhost
+        changes: list[Change] = [Added(vhost)]
+        if new:
+            topology = self.topologies[vhost.name] = Topology()
+            for name, kind, internal in PREDECLARED_EXCHANGES:
+                changes += topology.add_exchange(ExchangeRecord(vhost.name, name, kind, True, False, internal, {}))
+        return changes
+
+    def _delete_vhost(self, command: commands.DeleteVhost) -> list[Change]:
+        vhost = self.vhosts.pop(command.name, None)
+        if vhost is None:
+            return []
+        topology = self.topologies.pop(command.name)
+        changes: list[Change] = []
+        for queue in list(topology.queues):
+            changes += topology.remove_queue(queue)
+        for exchange in list(topology.exchanges):
+            changes += topology.remove_exchange(exchange)
+        for key in [key for key in self.permissions if key[1] == command.name]:
+            changes.append(Removed(self.permissions.pop(key)))
+        changes.append(Removed(vhost))
+        return changes
+
+    # ---- users
+
+    def _put_user(self, command: commands.PutUser) -> list[Change]:
+        self.users[command.user.name] = command.user
+        return [Added(command.user)]
+
+    def _delete_user(self, command: commands.DeleteUser) -> list[Change]:
+        user = self.users.pop(command.name, None)
+        if user is None:
+            return []
+        changes: list[Change] = [
+            Removed(self.permissions.pop(key)) for key in list(self.permissions) if key[0] == command.name
+        ]
+        changes.append(Removed(user))
+        return changes
+
+    def _put_permission(self, command: commands.PutPermission) -> list[Change]:
+        permission = command.permission
+        self.permissions[permission.user, permission.vhost] = permission
+        return [Added(permission)]
+
+    def _delete_permission(self, command: commands.DeletePermission) -> list[Change]:
+        permission = self.permissions.pop((command.user, command.vhost), None)
+        return [] if permission is None else [Removed(permission)]

@@ -1,0 +1,66 @@
+"""The records the catalog is made of. They never change: a command replaces them.
+
+Plain data that msgspec can write and read back, so that the same records go into logs and snapshots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+Arguments = dict[str, Any]
+
+
+class Vhost(msgspec.Struct, frozen=True, tag=True):
+    name: str
+    description: str = ""
+
+
+class User(msgspec.Struct, frozen=True, tag=True):
+    name: str
+    # Argon2's own encoding, or empty for a user that cannot log in with a password.
+    password_hash: str
+    tags: tuple[str, ...] = ()
+
+
+class Permission(msgspec.Struct, frozen=True, tag=True):
+    """Three regular expressions that a resource's name must match for the user to configure, write or read it."""
+
+    user: str
+    vhost: str
+    configure: str
+    write: str
+    read: str
+
+
+class ExchangeRecord(msgspec.Struct, frozen=True, tag=True, gc=False):
+    vhost: str
+    name: str
+    kind: str
+    durable: bool
+    auto_delete: bool
+    internal: bool
+    arguments: Arguments
+
+
+class QueueRecord(msgspec.Struct, frozen=True, tag=True, gc=False):
+    vhost: str
+    name: str
+    kind: str
+    durable: bool
+    auto_delete: bool
+    # The id of the connection that alone may use it, or 0. Such a queue goes with its connection.
+    owner: int
+    arguments: Arguments
+
+
+class BindingRecord(msgspec.Struct, frozen=True, tag=True, gc=False):
+    vhost: str
+    source: str
+    to_queue: bool
+    destination: str
+    routing_key: str
+    arguments: Arguments
+
+
+Record = Vhost | User | Permission | ExchangeRecord | QueueRecord | BindingRecord

@@ -1,0 +1,60 @@
+cimport cython
+
+from leveret.core.content cimport write_deliver
+from leveret.core.contract cimport Entry, Queue, Subscriber
+from leveret.core.intake cimport Intake
+from leveret.core.message cimport Message
+from leveret.core.octets cimport read_u64
+from leveret.core.outbox cimport Outbox
+from leveret.core.unacked cimport Unacked
+
+cdef unsigned int ACK, NACK, REJECT
+cdef int SETTLED, DISCARDED, REQUEUED
+
+cdef enum:
+    OPEN = 0
+    CLOSING = 1
+    CLOSED = 2
+
+
+@cython.final
+cdef class Channel:
+    cdef readonly unsigned int number
+    cdef readonly int state
+    cdef readonly Outbox outbox
+    cdef readonly Intake intake
+    cdef readonly Unacked unacked
+    cdef readonly dict consumers
+    cdef list parked
+    cdef public bint flowing
+    cdef readonly unsigned long long last_tag
+    # basic.qos global=true
+    cdef public Py_ssize_t prefetch_count
+    cdef public Py_ssize_t prefetch_bytes
+    # Unacked deliveries to consumers, gets not counted
+    cdef readonly Py_ssize_t held_count
+    cdef readonly Py_ssize_t held_bytes
+    # Acks that a transaction holds back: (entries, discard or requeue) in the order they came
+    cdef list pending
+    # Control-plane object of this channel
+    cdef public object desk
+    cdef readonly unsigned long long delivered_total
+    cdef readonly unsigned long long acked_total
+    cdef readonly unsigned long long rejected_total
+
+    cdef bint is_full(self)
+    cdef int hold(self, Entry entry, Subscriber holder) except -1
+    cdef int ack(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef int nack(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef int reject(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
+    @cython.locals(entry=Entry, entries=list)
+    cdef int settle(self, unsigned long long tag, bint multiple, int verdict, unsigned int method) except -1
+    @cython.locals(entry=Entry)
+    cdef list collect(self, unsigned long long tag, bint multiple, unsigned int method)
+    @cython.locals(entry=Entry, queue=Queue, touched=list, i=Py_ssize_t)
+    cdef int judge(self, list entries, int verdict) except -1
+    @cython.locals(entry=Entry, holder=Subscriber, queue=Queue)
+    cdef Queue judge_one(self, Entry entry, int verdict)
+    @cython.locals(subscriber=Subscriber, parked=list)
+    cpdef object unpark(self)
+    cpdef object requeue_all(self)

@@ -1,0 +1,223 @@
+"""The consuming side of one channel: delivery tags, what is unacked, prefetch, acks and transactions of them.
+
+Holds the intake, the publishing side, as a part. Writes into the connection's outbox and calls queues; never closes
+anything by itself: it raises, and the session closes."""
+
+import cython
+
+from leveret.core.unacked import Unacked
+from leveret.errors import HardError, SoftError
+
+if not cython.compiled:
+    from leveret.core.pure_octets import read_u64
+
+    OPEN = 0
+    CLOSING = 1
+    CLOSED = 2
+
+ACK = 0x003C0050
+NACK = 0x003C0078
+REJECT = 0x003C005A
+
+# What becomes of an unacked message
+SETTLED = 0
+DISCARDED = 1
+REQUEUED = 2
+
+
+class Channel:
+    def __init__(self, number, outbox, intake, desk):
+        self.number = number
+        self.state = OPEN
+        self.outbox = outbox
+        self.intake = intake
+        self.unacked = Unacked()
+        # Consumer tag -> Consumer
+        self.consumers = {}
+        # Consumers that their queues found full; asked again whenever something is settled or sent.
+        self.parked = []
+        # False after channel.flow active=false: consumers get nothing until the client asks again.
+        self.flowing = True
+        self.last_tag = 0
+        self.prefetch_count = 0
+        self.prefetch_bytes = 0
+        self.held_count = 0
+        self.held_bytes = 0
+        self.pending = None
+        self.desk = desk
+        self.delivered_total = 0
+        self.acked_total = 0
+        self.rejected_total = 0
+
+    # ---- out
+
+    def is_full(self):
+        """Whether no consumer of this channel may get anything now, whatever its own limit."""
+        if self.outbox.congested or not self.flowing or self.state != OPEN:
+            return True
+        if self.prefetch_count > 0 and self.held_count >= self.prefetch_count:
+            return True
+        return self.prefetch_bytes > 0 and self.held_bytes >= self.prefetch_bytes
+
+    def hold(self, entry, holder):
+        """The entry was sent with the newest tag and is unacked from now on."""
+        entry.holder = holder
+        entry.tag = self.last_tag
+        self.unacked.add(entry)
+        holder.unacked_count += 1
+        holder.unacked_bytes += len(entry.message.body)
+        if holder.metered:
+            self.held_count += 1
+            self.held_bytes += len(entry.message.body)
+        return 0
+
+    # ---- acks from the client
+
+    def ack(self, p, at, end):
+        if end - at != 9:
+            raise HardError(501, "basic.ack has the wrong length", ACK)
+        return self.settle(read_u64(p, at), p[at + 8] & 1, SETTLED, ACK)
+
+    def nack(self, p, at, end):
+        if end - at != 9:
+            raise HardError(501, "basic.nack has the wrong length", NACK)
+        return self.settle(read_u64(p, at), p[at + 8] & 1, REQUEUED if p[at + 8] & 2 else DISCARDED, NACK)
+
+    def reject(self, p, at, end):
+        if end - at != 9:
+            raise HardError(501, "basic.reject has the wrong length", REJECT)
+        return self.settle(read_u64(p, at), False, REQUEUED if p[at + 8] & 1 else DISCARDED, REJECT)
+
+    def settle(self, tag, multiple, verdict, method):
+        if self.pending is None and not multiple:
+            # The common case by far: one message, at once.
+            entry = self.unacked.take(tag)
+            if entry is None:
+                raise SoftError(406, f"unknown delivery tag {tag}", method)
+            queue = self.judge_one(entry, verdict)
+            if self.parked:
+                self.unpark()
+            if verdict == REQUEUED:
+                queue.dispatch()
+            return 0
+        entries = self.collect(tag, multiple, method)
+        if self.pending is not None:
+            self.pending.append((entries, verdict))
+            return 0
+        return self.judge(entries, verdict)
+
+    def collect(self, tag, multiple, method):
+        """Takes out what an ack names. Tag 0 with multiple is everything; any other tag must be outstanding."""
+        if multiple and tag == 0:
+            tag = self.last_tag
+        elif self.unacked.find(tag) < 0:
+            raise SoftError(406, f"unknown delivery tag {tag}", method)
+        if not multiple:
+            return [self.unacked.take(tag)]
+        entries = []
+        entry = self.unacked.take_first(tag)
+        while entry is not None:
+            entries.append(entry)
+            entry = self.unacked.take_first(tag)
+        return entries
+
+    def judge(self, entries, verdict):
+        """Settles many; queues that got something back hand it out only after all of it is back."""
+        touched = []
+        for entry in entries:
+            queue = self.judge_one(entry, verdict)
+            if verdict == REQUEUED and queue not in touched:
+                touched.append(queue)
+        if self.parked:
+            self.unpark()
+        for i in range(len(touched)):
+            queue = touched[i]
+            queue.dispatch()
+        return 0
+
+    def judge_one(self, entry, verdict):
+        holder = entry.holder
+        queue = holder.queue
+        holder.unacked_count -= 1
+        holder.unacked_bytes -= len(entry.message.body)
+        if holder.metered:
+            self.held_count -= 1
+            self.held_bytes -= len(entry.message.body)
+        if verdict == SETTLED:
+            self.acked_total += 1
+            queue.settle(entry)
+        elif verdict == DISCARDED:
+            self.rejected_total += 1
+            queue.discard(entry)
+        else:
+            queue.requeue(entry)
+        return queue
+
+    # ---- readiness
+
+    def unpark(self):
+        """Something was settled, sent or allowed: consumers that can take again are put back into their queues."""
+        parked = self.parked
+        self.parked = []
+        for subscriber in parked:
+            if subscriber.can_take():
+                subscriber.queue.wake(subscriber)
+            else:
+                self.parked.append(subscriber)
+
+    # ---- for the session
+
+    def add_consumer(self, consumer):
+        self.consumers[consumer.tag] = consumer
+
+    def remove_consumer(self, tag):
+        """Takes the consumer out of its queue; what it holds stays with the channel."""
+        consumer = self.consumers.pop(tag, None)
+        if consumer is not None:
+            if consumer in self.parked:
+                self.parked.remove(consumer)
+            if not consumer.queue.deleted:
+                consumer.queue.unsubscribe(consumer)
+        return consumer
+
+    def recover(self):
+        """basic.recover: everything unacked goes back to where it was; acks of an open transaction stay with it."""
+        self.judge(self.collect(0, True, 0), REQUEUED)
+
+    def requeue_all(self):
+        """The channel closes: everything it ever held goes back, what a transaction had not committed included."""
+        entries = self.collect(0, True, 0)
+        if self.pending:
+            for held, _ in self.pending:
+                entries.extend(held)
+            self.pending = []
+        self.judge(entries, REQUEUED)
+
+    def start_transaction(self):
+        if self.pending is None:
+            self.pending = []
+            self.intake.start_transaction()
+
+    def commit(self):
+        """Publishes and acks of the transaction take effect together."""
+        pending = self.pending
+        self.pending = []
+        self.intake.commit()
+        for entries, verdict in pending:
+            self.judge(entries, verdict)
+
+    def rollback(self):
+        for entries, _ in self.pending:
+            self.unacked.restore(entries)
+        self.pending = []
+        self.intake.rollback()
+
+    def start_closing(self):
+        """channel.close was sent: nothing but its answer counts from now on."""
+        self.state = CLOSING
+
+    def close(self):
+        self.state = CLOSED
+
+    def reset_parked(self):
+        self.parked = []

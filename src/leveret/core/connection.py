@@ -1,0 +1,264 @@
+"""One connection's bytes in: frames are cut out of chunks and the data plane runs on them, a whole chunk in one call.
+
+`feed` works through a chunk until it is used up or a control method comes, which it returns as
+(channel, method id, arguments); the caller handles it and calls `proceed` for the rest. So a caller that must wait
+simply does not proceed yet: it calls `detach`, which copies the unread rest. Errors are raised with the frame already
+consumed: the caller closes what must be closed and proceeds. Never touches a socket."""
+
+import cython
+
+from leveret.errors import HardError
+
+if not cython.compiled:
+    from leveret.core.channel import OPEN
+    from leveret.core.intake import IDLE, WANT_BODY, WANT_HEADER
+    from leveret.core.pure_octets import copy_octets, read_u16, read_u32, take
+
+FRAME_METHOD = 1
+FRAME_HEADER = 2
+FRAME_BODY = 3
+FRAME_HEARTBEAT = 8
+FRAME_END = 0xCE
+# Octets of a frame beside its payload: type, channel, size; and the end mark.
+FRAME_HEAD = 7
+FRAME_OVERHEAD = 8
+PARTIAL_BYTES_MIN = 512
+PARTIAL_BYTES_KEPT = 4096
+
+PUBLISH = 0x003C0028
+ACK = 0x003C0050
+NACK = 0x003C0078
+REJECT = 0x003C005A
+CHANNEL_CLOSE = 0x00140028
+CHANNEL_CLOSE_OK = 0x00140029
+
+
+class Connection:
+    def __init__(self, outbox, frame_max, channel_max):
+        self.outbox = outbox
+        self.frame_max = frame_max
+        self.channel_max = channel_max
+        # By number; None where no channel is open. Grows with the highest number used.
+        self.channels = [None]
+        self.chunk = None
+        self.p = b""
+        self.at = 0
+        self.end = 0
+        self.partial = None
+        self.partial_size = 0
+        self.confirming = []
+        # After connection.close was sent only its answer counts; the rest is skipped unread.
+        self.muted = False
+        # While an alarm holds, the session wants to see a publish before anything more is read.
+        self.alarmed = False
+        # The channel of the frame being worked on, so that whoever catches an error knows where it belongs.
+        self.current = 0
+        self.bytes_received = 0
+        self.frames_received = 0
+
+    # ---- chunks
+
+    def feed(self, data, size):
+        """Takes the first `size` octets of data, which must stay as they are until the chunk is used up or detached."""
+        self.chunk = data
+        self.p = data
+        self.at = 0
+        self.end = size
+        self.bytes_received += size
+        return self.proceed()
+
+    def proceed(self):
+        """Goes on with the chunk: a control method, or None when the chunk is used up."""
+        event = None
+        while event is None:
+            if self.partial_size > 0:
+                if not self.complete_partial():
+                    break
+                p = self.partial
+                size = self.partial_size
+                self.partial_size = 0
+                event = self.frame(p, 0, size)
+            else:
+                p = self.p
+                at = self.at
+                if self.end - at < FRAME_HEAD:
+                    break
+                size = self.check_frame(p, at)
+                if self.end - at < size:
+                    break
+                self.at = at + size
+                event = self.frame(p, at, at + size)
+        if event is None:
+            self.keep_partial()
+            if self.confirming:
+                self.flush_confirms()
+        return event
+
+    def check_frame(self, p, at):
+        """The whole frame's size as its head declares it, refused before anything is kept if it is too large."""
+        kind = p[at]
+        size = read_u32(p, at + 3)
+        if kind != FRAME_METHOD and kind != FRAME_HEADER and kind != FRAME_BODY and kind != FRAME_HEARTBEAT:
+            raise HardError(501, f"type {kind}, all octets = <<>>: unknown_frame")
+        # Like RabbitMQ, forgiving by the eight octets around the payload.
+        if size > self.frame_max:
+            raise HardError(
+                501, f"type {kind}, all octets = <<>>: {{frame_too_large,{size},{self.frame_max - FRAME_OVERHEAD}}}"
+            )
+        return size + FRAME_OVERHEAD
+
+    def complete_partial(self):
+        """Adds to the frame that began in an earlier chunk; true once it is whole."""
+        need = FRAME_HEAD
+        while True:
+            if self.partial_size >= FRAME_HEAD:
+                need = self.check_frame(self.partial, 0)
+                if need > len(self.partial):
+                    self.partial.extend(bytes(need - len(self.partial)))
+            count = min(need - self.partial_size, self.end - self.at)
+            to = self.partial
+            copy_octets(to, self.partial_size, self.p, self.at, count)
+            self.partial_size += count
+            self.at += count
+            if self.partial_size < need:
+                return False
+            if need > FRAME_HEAD:
+                return True
+
+    def keep_partial(self):
+        """Keeps the start of a frame whose rest will come with a later chunk, and lets go of the chunk."""
+        left = self.end - self.at
+        if left > 0:
+            if self.partial is None or len(self.partial) < left:
+                self.partial = bytearray(max(left, PARTIAL_BYTES_MIN))
+            to = self.partial
+            copy_octets(to, 0, self.p, self.at, left)
+            self.partial_size = left
+        elif self.partial_size == 0 and self.partial is not None and len(self.partial) > PARTIAL_BYTES_KEPT:
+            self.partial = None
+        self.let_go()
+        return 0
+
+    def detach(self):
+        """The caller must wait before it proceeds: copies the unread rest, so that the chunk's buffer is free."""
+        self.chunk = bytearray(self.chunk[self.at : self.end])
+        self.p = self.chunk
+        self.end -= self.at
+        self.at = 0
+
+    def let_go(self):
+        self.chunk = None
+        self.p = b""
+        self.at = 0
+        self.end = 0
+        return 0
+
+    # ---- frames
+
+    def frame(self, p, at, end):
+        if p[end - 1] != FRAME_END:
+            raise HardError(501, f"type {p[at]}, all octets = <<>>: {{invalid_frame_end_marker,{p[end - 1]}}}")
+        self.frames_received += 1
+        kind = p[at]
+        number = read_u16(p, at + 1)
+        self.current = number
+        if kind == FRAME_METHOD:
+            return self.method(number, p, at + FRAME_HEAD, end - 1)
+        if kind == FRAME_HEARTBEAT:
+            if end - at != FRAME_OVERHEAD:
+                raise HardError(501, "type 8, all octets = <<>>: unknown_frame")
+            if number != 0:
+                raise HardError(505, "type 8, all octets = <<>>")
+            return None
+        if self.muted:
+            return None
+        channel = self.find(number)
+        if channel is not None and channel.state != OPEN:
+            return None
+        if channel is None or channel.intake.stage == IDLE:
+            raise HardError(505, "expected method frame, got non method frame instead")
+        intake = channel.intake
+        if kind == FRAME_HEADER:
+            if intake.stage != WANT_HEADER:
+                raise wrong_content_frame(intake.stage)
+            intake.header(p, at + FRAME_HEAD, end - 1)
+        else:
+            if intake.stage != WANT_BODY:
+                raise wrong_content_frame(intake.stage)
+            intake.body(p, at + FRAME_HEAD, end - 1)
+        if intake.confirming and intake.stage == IDLE and not intake.owing:
+            intake.owing = True
+            self.confirming.append(intake)
+        return None
+
+    def method(self, number, p, at, end):
+        if end - at < 4:
+            raise HardError(501, "type 1, all octets = <<>>: unknown_frame")
+        method = read_u32(p, at)
+        if number == 0:
+            return (0, method, take(p, at + 4, end))
+        if self.muted:
+            return None
+        channel = self.find(number)
+        if channel is None:
+            return (number, method, take(p, at + 4, end))
+        if channel.state != OPEN:
+            # channel.close was sent and its answer is awaited; a close that crossed ours is answered too.
+            if method == CHANNEL_CLOSE or method == CHANNEL_CLOSE_OK:
+                return (number, method, take(p, at + 4, end))
+            return None
+        if channel.intake.stage != IDLE:
+            raise wrong_content_frame(channel.intake.stage)
+        if method == PUBLISH:
+            channel.intake.begin(p, at + 4, end)
+            if self.alarmed:
+                return (number, PUBLISH, b"")
+        elif method == ACK:
+            channel.ack(p, at + 4, end)
+        elif method == NACK:
+            channel.nack(p, at + 4, end)
+        elif method == REJECT:
+            channel.reject(p, at + 4, end)
+        else:
+            return (number, method, take(p, at + 4, end))
+        return None
+
+    # ---- for the session
+
+    def find(self, number):
+        """The channel of this number, or None."""
+        if number < len(self.channels):
+            return self.channels[number]
+        return None
+
+    def put_channel(self, channel):
+        while len(self.channels) <= channel.number:
+            self.channels.append(None)
+        self.channels[channel.number] = channel
+
+    def drop_channel(self, number):
+        self.channels[number] = None
+
+    def open_channels(self):
+        return [channel for channel in self.channels if channel is not None]
+
+    def flush_confirms(self):
+        for intake in self.confirming:
+            intake.owing = False
+            intake.flush_confirms()
+        self.confirming.clear()
+
+    def calm(self):
+        """The outbox is no longer congested: consumers that waited for it are asked again."""
+        for channel in self.channels:
+            if channel is not None and channel.parked:
+                channel.unpark()
+
+
+def wrong_content_frame(stage):
+    """A frame that does not go on with the content which basic.publish announced."""
+    if stage == WANT_HEADER:
+        text = "expected content header for class 60, got non content header frame instead"
+    else:
+        text = "expected content body, got non content body frame instead"
+    return HardError(505, text, PUBLISH)

@@ -1,0 +1,24 @@
+cimport cython
+
+from leveret.core.channel cimport Channel
+from leveret.core.content cimport write_deliver, write_get_ok
+from leveret.core.contract cimport Entry, Queue, Subscriber
+from leveret.core.message cimport Message
+
+
+cdef bytes DELIVER_ID
+
+
+cdef class Consumer(Subscriber):
+    cdef readonly Channel channel
+    cdef readonly bytes tag
+    cdef readonly bint exclusive
+    cdef readonly Py_ssize_t prefetch_count
+    cdef readonly Py_ssize_t prefetch_bytes
+    cdef readonly dict arguments
+    cdef bytes prefix
+    cdef readonly unsigned long long delivered_total
+
+
+cdef class Getter(Subscriber):
+    cdef Channel channel

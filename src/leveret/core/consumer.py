@@ -1,0 +1,123 @@
+"""The two kinds of subscriber a channel has: consumers, which are sent messages, and getters, which ask for one."""
+
+import cython
+
+from leveret.core.contract import Subscriber
+
+if not cython.compiled:
+    from leveret.core.content import write_deliver, write_get_ok
+
+DELIVER_ID = b"\x00\x3c\x00\x3c"
+
+
+class Consumer(Subscriber):
+    def __init__(self, channel, queue, tag, no_ack, exclusive, priority, prefetch_count, prefetch_bytes, arguments):
+        Subscriber.__init__(self)
+        self.channel = channel
+        self.queue = queue
+        self.tag = tag
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.priority = priority
+        self.metered = True
+        # basic.qos global=false as it was when the consumer started; 0 is no limit.
+        self.prefetch_count = prefetch_count
+        self.prefetch_bytes = prefetch_bytes
+        self.arguments = arguments
+        self.prefix = DELIVER_ID + bytes([len(tag)]) + tag
+        self.delivered_total = 0
+
+    def can_take(self):
+        if self.no_ack:
+            # Prefetch does not apply, but a full socket or channel.flow does.
+            return not self.channel.outbox.congested and self.channel.flowing and self.channel.state == 0
+        if self.prefetch_count > 0 and self.unacked_count >= self.prefetch_count:
+            return False
+        if self.prefetch_bytes > 0 and self.unacked_bytes >= self.prefetch_bytes:
+            return False
+        return not self.channel.is_full()
+
+    def take(self, entry):
+        channel = self.channel
+        channel.last_tag += 1
+        channel.delivered_total += 1
+        self.delivered_total += 1
+        channel.hold(entry, self)
+        return write_deliver(
+            channel.outbox,
+            channel.number,
+            self.prefix,
+            channel.last_tag,
+            entry.delivery_count > 0,
+            entry.message,
+            channel.intake.payload_max,
+        )
+
+    def hand(self, message, redelivered):
+        channel = self.channel
+        channel.last_tag += 1
+        channel.delivered_total += 1
+        self.delivered_total += 1
+        return write_deliver(
+            channel.outbox,
+            channel.number,
+            self.prefix,
+            channel.last_tag,
+            redelivered,
+            message,
+            channel.intake.payload_max,
+        )
+
+    def park(self):
+        self.waiting = False
+        self.channel.parked.append(self)
+        return 0
+
+    def activity_changed(self, active):
+        self.active = active
+
+
+class Getter(Subscriber):
+    """basic.get on one queue: takes whenever it is given something, and is never in a rota."""
+
+    def __init__(self, channel, queue, no_ack):
+        Subscriber.__init__(self)
+        self.channel = channel
+        self.queue = queue
+        self.no_ack = no_ack
+
+    def can_take(self):
+        return True
+
+    def take(self, entry):
+        channel = self.channel
+        channel.last_tag += 1
+        channel.delivered_total += 1
+        channel.hold(entry, self)
+        return write_get_ok(
+            channel.outbox,
+            channel.number,
+            channel.last_tag,
+            entry.delivery_count > 0,
+            entry.message,
+            self.queue.ready_count(),
+            channel.intake.payload_max,
+        )
+
+    def hand(self, message, redelivered):
+        channel = self.channel
+        channel.last_tag += 1
+        channel.delivered_total += 1
+        return write_get_ok(
+            channel.outbox,
+            channel.number,
+            channel.last_tag,
+            redelivered,
+            message,
+            self.queue.ready_count(),
+            channel.intake.payload_max,
+        )
+
+    def fetch(self):
+        """Asks the queue for one message; false if it has none."""
+        return self.queue.get(self) != 0

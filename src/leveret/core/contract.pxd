@@ -1,0 +1,61 @@
+cimport cython
+
+from leveret.core.message cimport Message
+
+cdef enum:
+    ACCEPTED = 0
+    REFUSED = 1
+
+cdef class Subscriber
+cdef class Queue
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(4096)
+cdef class Entry:
+    cdef readonly Message message
+    cdef readonly Subscriber holder
+    cdef readonly unsigned long long position
+    cdef readonly unsigned long long tag
+    cdef readonly unsigned int delivery_count
+
+
+@cython.locals(entry=Entry)
+cdef Entry make_entry(Message message, unsigned long long position)
+
+
+cdef class Subscriber:
+    cdef readonly Queue queue
+    cdef readonly bint no_ack
+    cdef readonly int priority
+    cdef readonly bint active
+    cdef bint waiting
+    cdef bint metered
+    cdef readonly Py_ssize_t unacked_count
+    cdef readonly Py_ssize_t unacked_bytes
+
+    cdef bint can_take(self)
+    cdef int take(self, Entry entry) except -1
+    cdef int hand(self, Message message, bint redelivered) except -1
+    cdef int park(self) except -1
+    cpdef object activity_changed(self, bint active)
+
+
+cdef class Queue:
+    cdef readonly bytes name
+    cdef public object record
+    cdef readonly bint deleted
+
+    cdef int publish(self, Message message) except -1
+    cdef int settle(self, Entry entry) except -1
+    cdef int requeue(self, Entry entry) except -1
+    cdef int discard(self, Entry entry) except -1
+    cdef int get(self, Subscriber getter) except -1
+    cdef int wake(self, Subscriber subscriber) except -1
+    cdef int dispatch(self) except -1
+    cpdef object subscribe(self, Subscriber subscriber)
+    cpdef object unsubscribe(self, Subscriber subscriber)
+    cpdef object ready_count(self)
+    cpdef object purge(self)
+    cpdef object close(self)

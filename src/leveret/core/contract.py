@@ -1,0 +1,126 @@
+"""What a queue and those who take from it promise each other.
+
+Three things: the Entry (one message's place in one queue), the Subscriber (a consumer, or a basic.get),
+and the Queue. A session only ever sees a queue through this contract, so that a queue may be classic, quorum,
+stream, a reply address or one on another node. Nothing here holds state beyond what the contract needs."""
+
+import cython
+
+if not cython.compiled:
+    ACCEPTED = 0
+    REFUSED = 1
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(4096)
+@cython.cclass
+class Entry:
+    """One message in one queue. It is in exactly one place: the queue's ready list, or the unacked list of the
+    channel whose subscriber holds it."""
+
+    __slots__ = ("delivery_count", "holder", "message", "position", "tag")
+
+
+def make_entry(message, position):
+    entry = Entry.__new__(Entry)
+    entry.message = message
+    entry.holder = None
+    entry.position = position
+    entry.tag = 0
+    entry.delivery_count = 0
+    return entry
+
+
+class Subscriber:
+    """Somebody to whom a queue hands messages. The queue asks `can_take`, then calls `take` or `hand` at once."""
+
+    __slots__ = ("active", "metered", "no_ack", "priority", "queue", "unacked_bytes", "unacked_count", "waiting")
+
+    def __init__(self):
+        self.queue = None
+        self.no_ack = False
+        self.priority = 0
+        # False for those who stand by behind a single active consumer.
+        self.active = True
+        # True while it stands in its queue's rota; false once the queue found it full and parked it.
+        self.waiting = False
+        # Whether what it holds counts against the channel's prefetch: consumers do, gets do not.
+        self.metered = False
+        self.unacked_count = 0
+        self.unacked_bytes = 0
+
+    def can_take(self):
+        return False
+
+    def take(self, entry):
+        """Sends the entry's message and holds the entry until it is settled."""
+        raise AssertionError("a subscriber that takes must say how")
+
+    def hand(self, message, redelivered):
+        """Sends the message; nobody will acknowledge it."""
+        raise AssertionError("a subscriber that takes must say how")
+
+    def park(self):
+        """The queue found the subscriber full and will not ask again until `wake`."""
+        self.waiting = False
+        return 0
+
+    def activity_changed(self, active):
+        self.active = active
+
+
+class Queue:
+    """Where messages wait. `record` is the catalog's entry for it, for the control plane."""
+
+    __slots__ = ("deleted", "name", "record")
+
+    def __init__(self, name, record):
+        self.name = name
+        self.record = record
+        self.deleted = False
+
+    def publish(self, message):
+        """Takes a message at the tail: ACCEPTED, or REFUSED when the queue's overflow rule says so."""
+        raise AssertionError("a queue must say how it takes messages")
+
+    def settle(self, entry):
+        """The entry's holder is done with it."""
+        return 0
+
+    def requeue(self, entry):
+        """The entry goes back to its old place; `dispatch` hands it out again."""
+        return 0
+
+    def discard(self, entry):
+        """The entry was rejected without requeue."""
+        return 0
+
+    def get(self, getter):
+        """Gives the next message to a subscriber that is not in the rota: 1 if there was one, else 0."""
+        return 0
+
+    def wake(self, subscriber):
+        """A parked subscriber can take again."""
+        return 0
+
+    def dispatch(self):
+        """Hands out what is ready to those who can take."""
+        return 0
+
+    def subscribe(self, subscriber):
+        raise AssertionError("a queue must say how it takes subscribers")
+
+    def unsubscribe(self, subscriber):
+        raise AssertionError("a queue must say how it loses subscribers")
+
+    def ready_count(self):
+        return 0
+
+    def purge(self):
+        """Drops what is ready and says how many that were."""
+        return 0
+
+    def close(self):
+        """The queue is gone: later settles and requeues have no effect."""
+        self.deleted = True

@@ -1,0 +1,68 @@
+cimport cython
+
+from leveret.core.content cimport write_confirm, write_return
+from leveret.core.contract cimport ACCEPTED, Queue
+from leveret.core.message cimport Message, make_message
+from leveret.core.octets cimport read_u16, read_u64, same_octets, take
+from leveret.core.outbox cimport Outbox
+from leveret.core.properties cimport Properties, scan_properties
+from leveret.core.router cimport Exchange, Route, Router
+
+cdef unsigned int PUBLISH, ACK, NACK, NO_ROUTE, INSPECTED_FLAGS
+cdef bytes NO_ROUTE_TEXT
+cdef int MANDATORY_BIT, IMMEDIATE_BIT
+
+cdef enum:
+    IDLE = 0
+    WANT_HEADER = 1
+    WANT_BODY = 2
+
+
+@cython.final
+cdef class Intake:
+    cdef unsigned int channel
+    cdef Outbox outbox
+    cdef Router router
+    cdef public object gate
+    cdef readonly int stage
+    cdef public Py_ssize_t payload_max
+    cdef public unsigned long long body_bytes_max
+    # The publish being received
+    cdef Route route
+    cdef Properties properties
+    cdef Properties inspected
+    cdef bint mandatory
+    cdef unsigned long long body_size
+    cdef unsigned long long body_have
+    cdef list parts
+    # Where this user was found to be allowed to publish
+    cdef dict writable
+    # Confirms
+    cdef readonly bint confirming
+    cdef bint owing
+    cdef readonly unsigned long long publish_seq
+    cdef unsigned long long confirmed_seq
+    # Transactions: None unless tx.select was called, else what commit will publish
+    cdef readonly list pending
+    cdef readonly unsigned long long published_total
+    cdef readonly unsigned long long returned_total
+
+    @cython.locals(x_size=Py_ssize_t, key_at=Py_ssize_t, bits_at=Py_ssize_t, size=Py_ssize_t, route=Route, known="const unsigned char*", bits=int)
+    cdef int begin(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
+    @cython.locals(route=Route)
+    cdef Route find_route(self, bytes address)
+    @cython.locals(known="const unsigned char*", raw=bytes)
+    cdef int header(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
+    @cython.locals(size=Py_ssize_t)
+    cdef int body(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
+    @cython.locals(message=Message, targets=tuple, properties=Properties)
+    cdef int complete(self, bytes body) except -1
+    @cython.locals(queue=Queue, i=Py_ssize_t, count=Py_ssize_t, refused=int)
+    cdef int place(self, Message message, Exchange exchange, tuple targets, bint mandatory) except -1
+    cdef int confirm(self, bint refused) except -1
+    cpdef object flush_confirms(self)
+    cpdef object abandon(self)
+    cpdef object start_confirming(self)
+    cpdef object start_transaction(self)
+    cpdef object commit(self)
+    cpdef object forget_permissions(self)

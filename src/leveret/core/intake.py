@@ -1,0 +1,229 @@
+"""The publishing side of one channel: basic.publish and its content become a message in its queues.
+
+Checks every declared size before anything is kept, remembers the last address and the last properties (publishers
+repeat themselves), confirms, and holds back what a transaction has not committed. Called by the connection with
+frames and by the session with modes; asks the gate, a control-plane object, only when something is new."""
+
+import cython
+
+from leveret.errors import HardError, SoftError
+
+if not cython.compiled:
+    from leveret.core.content import write_confirm, write_return
+    from leveret.core.contract import ACCEPTED
+    from leveret.core.message import make_message
+    from leveret.core.properties import scan_properties
+    from leveret.core.pure_octets import read_u16, read_u64, same_octets, take
+
+    IDLE = 0
+    WANT_HEADER = 1
+    WANT_BODY = 2
+
+PUBLISH = 0x003C0028
+ACK = 0x003C0050
+NACK = 0x003C0078
+NO_ROUTE = 312
+NO_ROUTE_TEXT = b"NO_ROUTE"
+
+MANDATORY_BIT = 1
+IMMEDIATE_BIT = 2
+# Property flags of what makes a message need the gate's look: user-id, expiration and reply-to.
+INSPECTED_FLAGS = 0x0010 | 0x0100 | 0x0200
+
+
+class Intake:
+    def __init__(self, channel, outbox, router, gate, payload_max, body_bytes_max):
+        self.channel = channel
+        self.outbox = outbox
+        self.router = router
+        self.gate = gate
+        self.payload_max = payload_max
+        self.body_bytes_max = body_bytes_max
+        self.stage = IDLE
+        self.route = None
+        self.properties = None
+        # The last properties that the gate let through.
+        self.inspected = None
+        self.mandatory = False
+        self.body_size = 0
+        self.body_have = 0
+        self.parts = None
+        self.writable = None
+        self.confirming = False
+        # True while the connection has this intake on its list of those that owe confirms.
+        self.owing = False
+        self.publish_seq = 0
+        self.confirmed_seq = 0
+        self.pending = None
+        self.published_total = 0
+        self.returned_total = 0
+
+    # ---- frames
+
+    def begin(self, p, at, end):
+        """basic.publish: two reserved octets, exchange, routing key, bits."""
+        if end - at < 5:
+            raise HardError(501, "basic.publish ends early", PUBLISH)
+        x_size = p[at + 2]
+        key_at = at + 3 + x_size
+        if key_at >= end:
+            raise HardError(501, "basic.publish ends early", PUBLISH)
+        bits_at = key_at + 1 + p[key_at]
+        if bits_at != end - 1:
+            raise HardError(501, "basic.publish has the wrong length", PUBLISH)
+        bits = p[bits_at]
+        if bits & IMMEDIATE_BIT:
+            raise HardError(540, "immediate=true", PUBLISH)
+        route = self.route
+        size = bits_at - at - 2
+        if route is None or route.generation != self.router.generation or len(route.address) != size:
+            self.route = self.find_route(take(p, at + 2, bits_at))
+        else:
+            known = route.address
+            if not same_octets(known, 0, p, at + 2, size):
+                self.route = self.find_route(take(p, at + 2, bits_at))
+        self.mandatory = bits & MANDATORY_BIT
+        self.stage = WANT_HEADER
+        return 0
+
+    def find_route(self, address):
+        route = self.router.route(address)
+        if route is None:
+            # Also checks what RabbitMQ checks first: the right to write comes before existence.
+            self.gate.refuse_unknown_exchange(address)
+        if self.writable is None:
+            self.writable = {}
+        if route.exchange not in self.writable:
+            self.gate.check_publish(route.exchange)
+            self.writable[route.exchange] = True
+        return route
+
+    def header(self, p, at, end):
+        """The content header: class, weight, body size, properties."""
+        if end - at < 14:
+            raise HardError(501, "type 2, all octets = <<>>: unknown_frame")
+        if read_u16(p, at) != 60:
+            text = f"expected content header for class 60, got one for class {read_u16(p, at)} instead"
+            raise HardError(505, text, PUBLISH)
+        self.body_size = read_u64(p, at + 4)
+        if self.body_size > self.body_bytes_max:
+            raise SoftError(
+                406,
+                f"message size {self.body_size} is larger than configured max size {self.body_bytes_max}",
+                PUBLISH,
+            )
+        raw = self.properties.raw if self.properties is not None else None
+        if raw is None or len(raw) != end - at - 12:
+            self.properties = scan_properties(p, at + 12, end)
+        else:
+            known = raw
+            if not same_octets(known, 0, p, at + 12, end - at - 12):
+                self.properties = scan_properties(p, at + 12, end)
+        self.body_have = 0
+        if self.body_size == 0:
+            return self.complete(b"")
+        self.stage = WANT_BODY
+        return 0
+
+    def body(self, p, at, end):
+        size = end - at
+        if size > self.body_size - self.body_have:
+            raise HardError(505, f"body frames exceed the {self.body_size} octets announced", PUBLISH)
+        if size == self.body_size:
+            return self.complete(take(p, at, end))
+        if self.parts is None:
+            self.parts = []
+        self.parts.append(take(p, at, end))
+        self.body_have += size
+        if self.body_have < self.body_size:
+            return 0
+        whole = b"".join(self.parts)
+        self.parts = None
+        return self.complete(whole)
+
+    # ---- the message is whole
+
+    def complete(self, body):
+        self.stage = IDLE
+        self.published_total += 1
+        self.route.exchange.published_total += 1
+        if self.properties.flags & INSPECTED_FLAGS and self.properties is not self.inspected:
+            # May raise, and may swap the properties: a direct reply-to gets its return address here.
+            self.inspected = self.gate.inspect(self.properties)
+            self.properties = self.inspected
+        properties = self.properties
+        if properties.has_cc:
+            targets, properties = self.gate.resolve_copies(self.route.exchange, self.route.key, properties)
+        elif self.route.targets is not None and self.route.generation == self.router.generation:
+            targets = self.route.targets
+        else:
+            targets = self.router.resolve(self.route.exchange, [self.route.key], properties)
+        message = make_message(self.route.address, properties, body)
+        if self.pending is not None:
+            self.pending.append((message, self.route.exchange, targets, self.mandatory))
+            return 0
+        return self.place(message, self.route.exchange, targets, self.mandatory)
+
+    def place(self, message, exchange, targets, mandatory):
+        count = len(targets)
+        refused = 0
+        if count == 0:
+            exchange.unroutable_total += 1
+            if mandatory:
+                self.returned_total += 1
+                write_return(self.outbox, self.channel, NO_ROUTE, NO_ROUTE_TEXT, message, self.payload_max)
+        else:
+            exchange.routed_total += 1
+            for i in range(count):
+                queue = targets[i]
+                if not queue.deleted and queue.publish(message) != ACCEPTED:
+                    refused = 1
+        if self.confirming:
+            self.confirm(refused)
+        return 0
+
+    # ---- confirms
+
+    def confirm(self, refused):
+        """Counts the publish; acks gather until flush_confirms, a nack goes out at once, after what came before it."""
+        if refused:
+            self.flush_confirms()
+            self.publish_seq += 1
+            self.confirmed_seq = self.publish_seq
+            return write_confirm(self.outbox, self.channel, NACK, self.publish_seq, 0)
+        self.publish_seq += 1
+        return 0
+
+    def flush_confirms(self):
+        """One ack for everything that was taken since the last one."""
+        if self.confirmed_seq < self.publish_seq:
+            write_confirm(self.outbox, self.channel, ACK, self.publish_seq, self.publish_seq - self.confirmed_seq > 1)
+            self.confirmed_seq = self.publish_seq
+
+    # ---- modes, for the session
+
+    def abandon(self):
+        """The channel closes: whatever was half received or not committed never was."""
+        self.stage = IDLE
+        self.parts = None
+        self.pending = None
+
+    def start_confirming(self):
+        self.confirming = True
+
+    def start_transaction(self):
+        if self.pending is None:
+            self.pending = []
+
+    def commit(self):
+        """Publishes what the transaction holds. Cannot fail: everything was checked when it came."""
+        pending = self.pending
+        self.pending = []
+        for message, exchange, targets, mandatory in pending:
+            self.place(message, exchange, targets, mandatory)
+
+    def rollback(self):
+        self.pending = []
+
+    def forget_permissions(self):
+        self.writable = None

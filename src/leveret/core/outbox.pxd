@@ -1,0 +1,39 @@
+cimport cython
+
+
+from leveret.core.octets cimport copy_octets
+
+cdef Py_ssize_t CONGESTED_BYTES, CALM_BYTES, FIRST_BUFFER_BYTES, SPARE_BYTES, SPARES_MAX
+
+
+@cython.final
+cdef class Outbox:
+    cdef bytearray data
+    # Where to write next is p[end]. Valid until the next reserve.
+    cdef unsigned char* p
+    cdef Py_ssize_t start
+    cdef Py_ssize_t end
+    cdef Py_ssize_t capacity
+    # Sealed pieces that go before data[start:end]: bytes-like, oldest first.
+    cdef list pieces
+    cdef Py_ssize_t piece_bytes
+    cdef readonly bint congested
+    cdef readonly bint dirty
+    cdef list dirty_list
+    cdef list spares
+    cdef public object owner
+    cdef readonly unsigned long long bytes_sent
+
+    @cython.locals(size=Py_ssize_t, capacity=Py_ssize_t, source="const unsigned char*", old=bytearray)
+    cdef int reserve(self, Py_ssize_t count) except -1
+    cdef int wrote(self, Py_ssize_t count) except -1
+    cdef int refer(self, bytes body, Py_ssize_t start, Py_ssize_t end) except -1
+    @cython.locals(source="const unsigned char*")
+    cpdef object write(self, bytes data)
+    cpdef object pending(self)
+    cpdef list views(self, Py_ssize_t pieces_max)
+    @cython.locals(left=Py_ssize_t, size=Py_ssize_t)
+    cpdef object sent(self, Py_ssize_t count)
+    cdef int drop_buffer(self) except -1
+    cpdef object calm_down(self)
+    cpdef object discard(self)

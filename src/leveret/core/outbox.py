@@ -1,0 +1,149 @@
+"""The bytes waiting to go out on one connection.
+
+Small things are copied into one growing buffer, large bodies are referred to, so that a big message to a hundred
+consumers exists once. Past `CONGESTED_BYTES` the outbox is congested and queues stop handing messages to its
+consumers; it is calm again once the socket has taken most of it. Never touches a socket: the network shell takes
+`views`, sends them, and says how much was `sent`."""
+
+import cython
+
+if not cython.compiled:
+    from leveret.core.pure_octets import copy_octets
+
+# Above the first, consumers of this connection get nothing more; below the second they do again.
+CONGESTED_BYTES = 262144
+CALM_BYTES = 65536
+FIRST_BUFFER_BYTES = 512
+# Buffers of this size are passed on from one outbox to the next instead of being freed.
+SPARE_BYTES = 327680
+SPARES_MAX = 16
+
+
+class Outbox:
+    def __init__(self, dirty_list, spares):
+        self.data = bytearray(0)
+        self.p = self.data
+        self.start = 0
+        self.end = 0
+        self.capacity = 0
+        self.pieces = None
+        self.piece_bytes = 0
+        self.congested = False
+        # True while this outbox stands in dirty_list, the node's list of connections with something to send.
+        self.dirty = False
+        self.dirty_list = dirty_list
+        self.spares = spares
+        self.owner = None
+        self.bytes_sent = 0
+
+    def reserve(self, count):
+        """Makes room for `count` octets at p[end:]."""
+        if self.end + count <= self.capacity:
+            return 0
+        size = self.end - self.start
+        old = self.data
+        source = self.p
+        if size + count > FIRST_BUFFER_BYTES and size + count <= SPARE_BYTES and self.spares:
+            self.data = self.spares.pop()
+        else:
+            capacity = FIRST_BUFFER_BYTES
+            while capacity < size + count:
+                capacity *= 2
+            if capacity > 16384 and capacity < SPARE_BYTES:
+                capacity = SPARE_BYTES
+            self.data = bytearray(capacity)
+        self.p = self.data
+        self.capacity = len(self.data)
+        copy_octets(self.p, 0, source, self.start, size)
+        self.start = 0
+        self.end = size
+        # A sealed piece may still point into the old buffer: then it must not be written again.
+        if len(old) == SPARE_BYTES and not self.pieces and len(self.spares) < SPARES_MAX:
+            self.spares.append(old)
+        return 0
+
+    def wrote(self, count):
+        """`count` octets were written at p[end:]."""
+        self.end += count
+        if not self.dirty:
+            self.dirty = True
+            self.dirty_list.append(self)
+        if self.end - self.start + self.piece_bytes > CONGESTED_BYTES:
+            self.congested = True
+        return 0
+
+    def refer(self, body, start, end):
+        """Sends body[start:end] without copying it."""
+        if self.pieces is None:
+            self.pieces = []
+        if self.end > self.start:
+            self.pieces.append(memoryview(self.data)[self.start : self.end])
+            self.piece_bytes += self.end - self.start
+            # The sealed part keeps its buffer alive; writing goes on in the rest of the same buffer.
+            self.start = self.end
+        self.pieces.append(memoryview(body)[start:end])
+        self.piece_bytes += end - start
+        self.wrote(0)
+        return 0
+
+    def write(self, data):
+        source = data
+        self.reserve(len(data))
+        copy_octets(self.p, self.end, source, 0, len(data))
+        self.wrote(len(data))
+
+    def pending(self):
+        """How many octets wait here."""
+        return self.end - self.start + self.piece_bytes
+
+    def views(self, pieces_max):
+        """What to send next, as memoryviews, oldest first."""
+        views = self.pieces[:pieces_max] if self.pieces else []
+        if len(views) < pieces_max and self.end > self.start:
+            views.append(memoryview(self.data)[self.start : self.end])
+        return views
+
+    def sent(self, count):
+        """The socket took the first `count` octets."""
+        self.bytes_sent += count
+        left = count
+        while left > 0 and self.pieces:
+            size = len(self.pieces[0])
+            if left < size:
+                self.pieces[0] = self.pieces[0][left:]
+                self.piece_bytes -= left
+                left = 0
+            else:
+                del self.pieces[0]
+                self.piece_bytes -= size
+                left -= size
+        self.start += left
+        if self.start == self.end and not self.pieces:
+            self.drop_buffer()
+
+    def drop_buffer(self):
+        """All is sent: small buffers are kept, large ones go to whoever needs one next."""
+        self.start = 0
+        self.end = 0
+        self.pieces = None
+        if self.capacity > 4096:
+            if self.capacity == SPARE_BYTES and len(self.spares) < SPARES_MAX:
+                self.spares.append(self.data)
+            self.data = bytearray(0)
+            self.p = self.data
+            self.capacity = 0
+        return 0
+
+    def calm_down(self):
+        """Leaves the dirty list; true if this outbox was congested and no longer is."""
+        self.dirty = False
+        if self.congested and self.end - self.start + self.piece_bytes < CALM_BYTES:
+            self.congested = False
+            return True
+        return False
+
+    def discard(self):
+        """The connection is gone: nothing will be sent any more."""
+        self.pieces = None
+        self.piece_bytes = 0
+        self.drop_buffer()

@@ -1,0 +1,32 @@
+cimport cython
+
+from leveret.core.contract cimport ACCEPTED, Entry, Queue, Subscriber, make_entry
+from leveret.core.message cimport Message
+from leveret.core.ready cimport ReadyList
+from leveret.core.rota cimport Rota
+
+
+cdef class ClassicQueue(Queue):
+    cdef ReadyList ready
+    cdef Rota rota
+    cdef readonly list subscribers
+    cdef readonly bint single_active
+    cdef unsigned long long next_position
+    cdef readonly Py_ssize_t unacked_count
+    cdef readonly long long unacked_bytes
+    cdef readonly unsigned long long published_total
+    cdef readonly unsigned long long delivered_total
+    cdef readonly unsigned long long redelivered_total
+    cdef readonly unsigned long long settled_total
+    cdef readonly unsigned long long requeued_total
+    cdef readonly unsigned long long discarded_total
+
+    @cython.locals(subscriber=Subscriber, entry=Entry)
+    cdef int publish(self, Message message) except -1
+    cdef int give(self, Subscriber subscriber, Entry entry) except -1
+    @cython.locals(subscriber=Subscriber)
+    cdef int dispatch(self) except -1
+    cdef int get(self, Subscriber getter) except -1
+    cdef int leave(self, Entry entry) except -1
+    @cython.locals(candidate=Subscriber)
+    cdef int activate_next(self) except -1

@@ -1,0 +1,186 @@
+"""The classic queue: messages in order, handed to whoever's turn it is.
+
+A pure machine: it changes only by the calls of the contract, and equal calls give equal state. It never reads a
+clock, a disk or a socket; what it hands out goes into outboxes through its subscribers."""
+
+import cython
+
+from leveret.core.contract import Queue
+from leveret.core.ready import ReadyList
+from leveret.core.rota import Rota
+
+if not cython.compiled:
+    from leveret.core.contract import ACCEPTED, make_entry
+
+
+class ClassicQueue(Queue):
+    __slots__ = (
+        "delivered_total",
+        "discarded_total",
+        "next_position",
+        "published_total",
+        "ready",
+        "redelivered_total",
+        "requeued_total",
+        "rota",
+        "settled_total",
+        "single_active",
+        "subscribers",
+        "unacked_bytes",
+        "unacked_count",
+    )
+
+    def __init__(self, name, record, single_active=False):
+        Queue.__init__(self, name, record)
+        self.ready = ReadyList()
+        # Made with the first subscriber: most queues of a large broker have none or one.
+        self.rota = None
+        self.subscribers = None
+        self.single_active = single_active
+        # Position of the next message; also the order in which returned messages are handed out again.
+        self.next_position = 1
+        self.unacked_count = 0
+        self.unacked_bytes = 0
+        self.published_total = 0
+        self.delivered_total = 0
+        self.redelivered_total = 0
+        self.settled_total = 0
+        self.requeued_total = 0
+        self.discarded_total = 0
+
+    # ---- messages in
+
+    def publish(self, message):
+        self.published_total += 1
+        if self.ready.count == 0 and self.rota is not None:
+            subscriber = self.rota.next()
+            if subscriber is not None:
+                if subscriber.no_ack:
+                    # Nobody will ever ask for it again: no entry is made.
+                    self.next_position += 1
+                    self.delivered_total += 1
+                    self.settled_total += 1
+                    subscriber.hand(message, False)
+                else:
+                    entry = make_entry(message, self.next_position)
+                    self.next_position += 1
+                    self.give(subscriber, entry)
+                return ACCEPTED
+        entry = make_entry(message, self.next_position)
+        self.next_position += 1
+        self.ready.push(entry)
+        return ACCEPTED
+
+    # ---- messages out
+
+    def give(self, subscriber, entry):
+        self.delivered_total += 1
+        if entry.delivery_count > 0:
+            self.redelivered_total += 1
+        if subscriber.no_ack:
+            self.settled_total += 1
+            return subscriber.hand(entry.message, entry.delivery_count > 0)
+        self.unacked_count += 1
+        self.unacked_bytes += len(entry.message.body)
+        return subscriber.take(entry)
+
+    def dispatch(self):
+        if self.rota is None:
+            return 0
+        while self.ready.count > 0:
+            subscriber = self.rota.next()
+            if subscriber is None:
+                break
+            self.give(subscriber, self.ready.pop())
+        return 0
+
+    def get(self, getter):
+        if self.ready.count == 0:
+            return 0
+        self.give(getter, self.ready.pop())
+        return 1
+
+    # ---- what became of them
+
+    def leave(self, entry):
+        self.unacked_count -= 1
+        self.unacked_bytes -= len(entry.message.body)
+        entry.holder = None
+        return 0
+
+    def settle(self, entry):
+        self.leave(entry)
+        self.settled_total += 1
+        return 0
+
+    def discard(self, entry):
+        self.leave(entry)
+        self.discarded_total += 1
+        return 0
+
+    def requeue(self, entry):
+        self.leave(entry)
+        if not self.deleted:
+            entry.delivery_count += 1
+            self.requeued_total += 1
+            self.ready.put_back(entry)
+        return 0
+
+    # ---- subscribers
+
+    def subscribe(self, subscriber):
+        if self.rota is None:
+            self.rota = Rota()
+            self.subscribers = []
+        self.subscribers.append(subscriber)
+        subscriber.active = not self.single_active or len(self.subscribers) == 1
+        if subscriber.active:
+            self.rota.add(subscriber)
+            self.dispatch()
+
+    def unsubscribe(self, subscriber):
+        self.subscribers.remove(subscriber)
+        self.rota.remove(subscriber)
+        if not self.subscribers:
+            self.rota = None
+            self.subscribers = None
+        elif self.single_active and subscriber.active:
+            self.activate_next()
+
+    def activate_next(self):
+        """The active consumer has gone: the one that registered first takes over."""
+        candidate = self.subscribers[0]
+        candidate.activity_changed(True)
+        self.rota.add(candidate)
+        return self.dispatch()
+
+    def wake(self, subscriber):
+        if subscriber.active and not subscriber.waiting and not self.deleted:
+            self.rota.add(subscriber)
+            self.dispatch()
+        return 0
+
+    # ---- control
+
+    def subscriber_count(self):
+        return len(self.subscribers) if self.subscribers else 0
+
+    def ready_count(self):
+        return self.ready.count
+
+    def ready_bytes(self):
+        return self.ready.bytes
+
+    def ready_entries(self):
+        """What is ready, in the order of delivery, for people who look; the list is a copy."""
+        return self.ready.entries()
+
+    def purge(self):
+        count = self.ready.count
+        self.ready.clear()
+        self.discarded_total += count
+        return count
+
+    def close(self):
+        self.deleted = True
+        self.ready.clear()

@@ -1,0 +1,14 @@
+cimport cython
+
+from leveret.core.contract cimport ACCEPTED, Queue, Subscriber
+from leveret.core.consumer cimport Consumer
+from leveret.core.message cimport Message
+
+cdef Py_ssize_t REPLY_BYTES_MAX
+
+
+cdef class ReplyQueue(Queue):
+    cdef Consumer consumer
+    cdef readonly list subscribers
+    cdef readonly unsigned long long delivered_total
+    cdef readonly unsigned long long dropped_total

@@ -1,0 +1,22 @@
+cimport cython
+
+
+cdef Py_ssize_t KEPT_SLOTS_MAX, FIRST_SLOTS
+
+
+@cython.final
+cdef class Ring:
+    cdef list slots
+    cdef Py_ssize_t head
+    cdef Py_ssize_t mask
+    cdef readonly Py_ssize_t count
+
+    @cython.locals(old=list, new=list, i=Py_ssize_t)
+    cdef int grow(self) except -1
+    cpdef object push(self, object item)
+    cpdef object pop(self)
+    cpdef object peek(self)
+    @cython.locals(kept=list, i=Py_ssize_t)
+    cpdef object discard(self, object item)
+    cpdef object clear(self)
+    cpdef list items(self)

@@ -1,0 +1,18 @@
+cimport cython
+
+from leveret.core.contract cimport Subscriber
+from leveret.core.ring cimport Ring
+
+
+@cython.final
+cdef class Rota:
+    # Rings of waiting subscribers, highest priority first; priorities holds each ring's priority.
+    cdef list rings
+    cdef list priorities
+
+    @cython.locals(i=Py_ssize_t, ring=Ring)
+    cdef int add(self, Subscriber subscriber) except -1
+    @cython.locals(i=Py_ssize_t, ring=Ring, subscriber=Subscriber)
+    cdef Subscriber next(self)
+    @cython.locals(i=Py_ssize_t, ring=Ring)
+    cdef int remove(self, Subscriber subscriber) except -1

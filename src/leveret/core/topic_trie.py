@@ -1,0 +1,214 @@
+"""The topic matcher: a trie over the words of the binding keys, walked once per message.
+
+Owns what '*' (one word) and '#' (any number of words, also none) mean. Never looks at arguments or properties.
+Made by routing/topic.py, called by the data plane.
+
+The walk holds the set of nodes that the words so far can have led to, and takes one step per word, as one
+simulates a nondeterministic automaton. A node joins the set once per step, so a match costs at most
+words * nodes and usually words * (literal + star + hash); '#.#.#' and its like cannot make it explode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+from leveret.core.matcher import Matcher
+
+if not cython.compiled:
+    from leveret.core.matcher import discard_one
+    from leveret.core.pure_octets import same_octets, take
+
+    DOT = 0x2E
+
+__all__ = ["TopicMatcher"]
+
+
+class TopicNode:
+    """A place in the trie: one word behind its parent."""
+
+    if not cython.compiled:
+        __slots__ = ("children", "destinations", "hash", "only", "only_word", "reached", "star", "swallows")
+
+    def __init__(self, swallows):
+        self.only_word = None
+        self.only = None
+        self.children = None
+        self.star = None
+        self.hash = None
+        self.swallows = swallows
+        self.destinations = None
+        self.reached = 0
+
+
+def words_of(key):
+    """The words between the dots. As in RabbitMQ the empty key has no word at all, but 'a.' has two."""
+    return key.split(b".") if key else []
+
+
+def child_of(node, word):
+    if word == b"*":
+        return node.star
+    if word == b"#":
+        return node.hash
+    if node.only is not None:
+        return node.only if word == node.only_word else None
+    return None if node.children is None else node.children.get(word)
+
+
+def grow_child(node, word):
+    """Make the child that `child_of` did not find."""
+    if word == b"*":
+        node.star = TopicNode(False)
+        return node.star
+    if word == b"#":
+        node.hash = TopicNode(True)
+        return node.hash
+    child = TopicNode(False)
+    if node.children is not None:
+        node.children[word] = child
+    elif node.only is None:
+        node.only_word = word
+        node.only = child
+    else:
+        node.children = {node.only_word: node.only, word: child}
+        node.only_word = None
+        node.only = None
+    return child
+
+
+def cut_child(node, word):
+    """Forget a child. A dict that shrinks to one entry stays a dict until it is empty."""
+    if word == b"*":
+        node.star = None
+    elif word == b"#":
+        node.hash = None
+    elif node.only is not None:
+        node.only_word = None
+        node.only = None
+    else:
+        del node.children[word]
+        if not node.children:
+            node.children = None
+    return 0
+
+
+def is_bare(node):
+    return (
+        node.destinations is None
+        and node.only is None
+        and node.children is None
+        and node.star is None
+        and node.hash is None
+    )
+
+
+def reach(node, step, active, count):
+    """Let a node join the active set, and with it what '#' makes reachable from there by no word at all.
+
+    The set is the first `count` places of a list that is kept from match to match; returns the new count."""
+    while node is not None and node.reached != step:
+        node.reached = step
+        if count < len(active):
+            active[count] = node
+        else:
+            active.append(node)
+        count += 1
+        node = node.hash
+    return count
+
+
+def advance(active, active_count, following, step, p, start, end):
+    """One step: from each active node over the word p[start:end] to the nodes behind it."""
+    word = None
+    size = end - start
+    count = 0
+    for at in range(active_count):
+        node = active[at]
+        if node.swallows:
+            count = reach(node, step, following, count)
+        if node.star is not None:
+            count = reach(node.star, step, following, count)
+        if node.only is not None:
+            if len(node.only_word) == size and same_octets(p, start, node.only_word, 0, size):
+                count = reach(node.only, step, following, count)
+        elif node.children is not None:
+            # Only a dict needs the word as an object.
+            if word is None:
+                word = take(p, start, end)
+            child = node.children.get(word)
+            if child is not None:
+                count = reach(child, step, following, count)
+    return count
+
+
+class TopicMatcher(Matcher):
+    """Binding keys are patterns of words. Bindings that differ only in their arguments are alike here."""
+
+    if not cython.compiled:
+        __slots__ = ("active", "following", "root", "step")
+
+    def __init__(self) -> None:
+        self.by_key_only = True
+        self.first_key_only = False
+        self.count = 0
+        self.root = TopicNode(False)
+        self.step = 0
+        self.active: list[TopicNode] = []
+        self.following: list[TopicNode] = []
+
+    def add(self, key: bytes, arguments: dict[str, Any], destination: object) -> None:
+        node = self.root
+        for word in words_of(key):
+            child = child_of(node, word)
+            node = grow_child(node, word) if child is None else child
+        if node.destinations is None:
+            node.destinations = [destination]
+        else:
+            node.destinations.append(destination)
+        self.count += 1
+
+    def remove(self, key: bytes, arguments: dict[str, Any], destination: object) -> None:
+        words = words_of(key)
+        node = self.root
+        path = [node]
+        for word in words:
+            node = child_of(node, word)
+            if node is None:
+                raise KeyError(key)
+            path.append(node)
+        if node.destinations is None:
+            raise KeyError(key)
+        if discard_one(node.destinations, destination) == 0:
+            node.destinations = None
+        self.count -= 1
+        # Prune from the leaf up, so that bindings come and go without the trie growing. The root stays.
+        at = len(words)
+        while at > 0 and is_bare(path[at]):
+            at -= 1
+            cut_child(path[at], words[at])
+        # The working sets may still hold nodes that were cut.
+        self.active = []
+        self.following = []
+
+    def collect(self, routing_key: bytes, properties: Any, found: list[object]) -> None:
+        p = routing_key
+        size = len(routing_key)
+        active = self.active
+        following = self.following
+        self.step += 1
+        count = reach(self.root, self.step, active, 0)
+        start = 0
+        # One turn per word; the last word ends at the end of the key. An empty key has no word.
+        while size > 0 and start <= size and count > 0:
+            end = start
+            while end < size and p[end] != DOT:
+                end += 1
+            self.step += 1
+            count = advance(active, count, following, self.step, p, start, end)
+            active, following = following, active
+            start = end + 1
+        for at in range(count):
+            node = active[at]
+            if node.destinations is not None:
+                found.extend(node.destinations)

@@ -1,0 +1,99 @@
+"""What a channel has delivered and its client has not settled yet, in order of delivery tag.
+
+A list sorted by tag with holes where single acks took something out. Holes are squeezed out before they outnumber
+what is left, so one message kept for days costs nothing while millions pass it by. Called by the channel only."""
+
+HOLES_MIN = 64
+
+
+def tag_of(entry):
+    return entry.tag
+
+
+class Unacked:
+    __slots__ = ("count", "head", "slots")
+
+    def __init__(self):
+        self.slots = []
+        # Everything below this index is a hole.
+        self.head = 0
+        self.count = 0
+
+    def add(self, entry):
+        self.slots.append(entry)
+        self.count += 1
+        return 0
+
+    def find(self, tag):
+        """The index of this tag, or -1. Where nothing is missing in between, the first guess is right."""
+        if self.count == 0:
+            return -1
+        while self.slots[self.head] is None:
+            self.head += 1
+        first = self.slots[self.head]
+        if tag < first.tag:
+            return -1
+        # Tags grow by at least one a slot, so the tag cannot stand later than this.
+        high = len(self.slots) - 1
+        if tag - first.tag < high - self.head:
+            high = self.head + (tag - first.tag)
+        probe = self.slots[high]
+        if probe is not None and probe.tag == tag:
+            return high
+        low = self.head
+        while low <= high:
+            mid = (low + high) >> 1
+            at = mid
+            while at > low and self.slots[at] is None:
+                at -= 1
+            probe = self.slots[at]
+            if probe is None or probe.tag < tag:
+                low = mid + 1
+            elif probe.tag == tag:
+                return at
+            else:
+                high = at - 1
+        return -1
+
+    def take(self, tag):
+        """Takes out the entry with this very tag, or None."""
+        at = self.find(tag)
+        if at < 0:
+            return None
+        entry = self.slots[at]
+        self.slots[at] = None
+        self.count -= 1
+        self.settle_down()
+        return entry
+
+    def take_first(self, tag_max):
+        """Takes out the oldest entry if its tag is not above tag_max, or None."""
+        if self.count == 0:
+            return None
+        while self.slots[self.head] is None:
+            self.head += 1
+        entry = self.slots[self.head]
+        if entry.tag > tag_max:
+            return None
+        self.slots[self.head] = None
+        self.head += 1
+        self.count -= 1
+        self.settle_down()
+        return entry
+
+    def settle_down(self):
+        """Squeezes the holes out once there are more of them than entries."""
+        if len(self.slots) - self.count > self.count + HOLES_MIN:
+            self.slots = [entry for entry in self.slots[self.head :] if entry is not None]
+            self.head = 0
+        return 0
+
+    def restore(self, entries):
+        """Puts entries back that were taken out, as a rollback does."""
+        self.slots = sorted(self.entries() + entries, key=tag_of)
+        self.head = 0
+        self.count = len(self.slots)
+        return 0
+
+    def entries(self):
+        return [entry for entry in self.slots[self.head :] if entry is not None]

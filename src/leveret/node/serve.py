@@ -1,0 +1,56 @@
+"""`leveret serve`: one node in the foreground until a signal ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+
+import uvloop
+
+from leveret import __version__
+from leveret.core import PURE
+from leveret.errors import StartupError
+from leveret.node.logs import configure_logs
+from leveret.node.node import Node
+from leveret.node.settings import Settings, default_data_dir
+
+# The data plane's objects are not tracked by the collector; the default would run it for the control plane's far
+# too often.
+GC_THRESHOLDS = (50_000, 20, 50)
+
+
+def serve(settings: Settings) -> None:
+    configure_logs(settings.log_level)
+    data_dir = settings.data_dir or default_data_dir()
+    try:
+        os.makedirs(data_dir, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StartupError(f"cannot use the data directory {data_dir}: {error.strerror}") from None
+    gc.set_threshold(*GC_THRESHOLDS)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(settings, data_dir))
+
+
+async def _serve(settings: Settings, data_dir: str) -> None:
+    node = Node(settings)
+    node.start()
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    _announce(node, data_dir)
+    # Everything made so far lives as long as the process: the collector need not look at it again.
+    gc.freeze()
+    await stopped.wait()
+    print("stopping", file=sys.stderr, flush=True)
+    await node.stop()
+
+
+def _announce(node: Node, data_dir: str) -> None:
+    mode = " (interpreted: LEVERET_PURE is set)" if PURE else ""
+    print(f"leveret {__version__}{mode}, process {os.getpid()}", flush=True)
+    print(f"  AMQP 0-9-1  amqp://{node.host}:{node.port}", flush=True)
+    print(f"  data        {data_dir}", flush=True)

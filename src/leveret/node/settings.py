@@ -1,0 +1,103 @@
+"""The node's settings: each declared once here, read from a TOML file, overridden by the command line.
+
+Unknown keys and wrong values are refused with their place."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from leveret.errors import ConfigError
+from leveret.wire import limits
+
+
+class ListenSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[listen] where clients connect"""
+
+    host: str = "127.0.0.1"
+    port: int = 5672
+    management_port: int = 15672
+    metrics_port: int = 15692
+    stream_port: int = 5552
+
+
+class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[limits] how much a client may send or ask for"""
+
+    frame_max: int = limits.FRAME_MAX
+    channel_max: int = limits.CHANNEL_MAX
+    heartbeat_s: int = limits.HEARTBEAT_S
+    body_bytes_max: int = limits.BODY_BYTES_MAX
+    handshake_deadline_s: float = limits.HANDSHAKE_DEADLINE_S
+
+
+class AuthSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[auth] who may log in from where"""
+
+    loopback_users: tuple[str, ...] = ("guest",)
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    data_dir: str = ""
+    log_level: str = "info"
+    cluster_name: str = "leveret"
+    listen: ListenSettings = ListenSettings()
+    limits: LimitSettings = LimitSettings()
+    auth: AuthSettings = AuthSettings()
+
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+def default_data_dir() -> str:
+    base = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
+    return os.path.join(base, "leveret")
+
+
+def load_settings(config: Path | None, overrides: dict[str, Any]) -> Settings:
+    """Reads the file, if any, and lays the overrides over it: keys such as "listen.port", values not None."""
+    tree: dict[str, Any] = {}
+    if config is not None:
+        try:
+            tree = tomllib.loads(config.read_text("utf-8"))
+        except OSError as error:
+            raise ConfigError(f"cannot read {config}: {error.strerror}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{config} is not valid TOML: {error}") from None
+    for key, value in overrides.items():
+        if value is not None:
+            *sections, name = key.split(".")
+            place = tree
+            for section in sections:
+                place = place.setdefault(section, {})
+            place[name] = value
+    try:
+        settings = msgspec.convert(tree, Settings)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{config or 'command line'}: {error}") from None
+    _check(settings)
+    return settings
+
+
+def _check(settings: Settings) -> None:
+    if settings.log_level not in LOG_LEVELS:
+        raise ConfigError(f"log_level is {settings.log_level!r}; use one of {', '.join(LOG_LEVELS)}")
+    for name in ("port", "management_port", "metrics_port", "stream_port"):
+        port = getattr(settings.listen, name)
+        if not 0 <= port <= 65535:
+            raise ConfigError(f"listen.{name} is {port}; a port is 0 to 65535, 0 for any free one")
+    chosen = settings.limits
+    _check_range("frame_max", chosen.frame_max, 8192, 16 * 1024 * 1024)
+    _check_range("channel_max", chosen.channel_max, 1, 65535)
+    _check_range("heartbeat_s", chosen.heartbeat_s, 0, 65535)
+    _check_range("body_bytes_max", chosen.body_bytes_max, 1, 2**31)
+    _check_range("handshake_deadline_s", chosen.handshake_deadline_s, 0.1, 3600)
+
+
+def _check_range(name: str, value: float, least: float, most: float) -> None:
+    if not least <= value <= most:
+        raise ConfigError(f"limits.{name} is {value}; it must be from {least} to {most}")

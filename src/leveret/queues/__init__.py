@@ -1,0 +1,1 @@
+"""Who gets it: the queue types behind one contract."""

@@ -1,0 +1,34 @@
+"""The headers exchange: bindings are conditions on a message's headers. Registered in registry.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leveret.core.headers_matcher import X_MATCH_VALUES, HeadersMatcher
+from leveret.core.matcher import Matcher
+from leveret.errors import SoftError
+from leveret.routing.exchange_type import ExchangeType, Pick
+from leveret.routing.wording import shown_type, shown_value
+
+__all__ = ["Headers"]
+
+
+class Headers(ExchangeType):
+    name = "headers"
+    description = "AMQP headers exchange, as per the AMQP specification"
+
+    def validate_binding(self, routing_key: str, arguments: dict[str, Any]) -> None:
+        x_match = arguments.get("x-match", "all")
+        if not isinstance(x_match, str):
+            raise SoftError(
+                406,
+                f"Invalid x-match field type {shown_type(x_match)} (value {shown_value(x_match)}); expected longstr",
+            )
+        if x_match not in X_MATCH_VALUES:
+            raise SoftError(
+                406,
+                f"Invalid x-match field value {shown_value(x_match)}; expected all, any, all-with-x, or any-with-x",
+            )
+
+    def matcher(self, arguments: dict[str, Any], pick: Pick) -> Matcher:
+        return HeadersMatcher()

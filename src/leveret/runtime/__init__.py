@@ -1,0 +1,1 @@
+"""The only door to the world: clock, dice, network, tasks. Everybody else gets them handed in."""

@@ -1,0 +1,20 @@
+"""Randomness: names nobody can guess, and picks that need not be secret. Handed in, so that a test can load the dice."""
+
+from __future__ import annotations
+
+import base64
+import random
+import secrets
+
+
+class Dice:
+    def name(self) -> str:
+        """22 characters that identify something for good, as in server-named queues."""
+        return base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
+
+    def salt(self, count: int) -> bytes:
+        return secrets.token_bytes(count)
+
+    def pick(self, count: int) -> int:
+        """A number below `count`, for spreading load; not for secrets."""
+        return random.randrange(count)

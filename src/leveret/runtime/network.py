@@ -1,0 +1,299 @@
+"""Sockets: a listener that accepts, and a pump that moves bytes between one socket and one session.
+
+The only code that calls recv and send. One receive buffer serves all pumps of a loop, because a session works through
+a chunk in one go; output gathers in outboxes and goes out once per loop turn, one send a connection."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from typing import Protocol
+
+from leveret.core.outbox import Outbox
+
+RECEIVE_BYTES = 262144
+# Pieces of one sendmsg; the kernel takes at most 1024.
+PIECES_MAX = 64
+ACCEPTS_A_TURN = 64
+# How long accepting pauses when the process is out of file descriptors.
+ACCEPT_PAUSE_S = 0.5
+# How long a closing connection may take to send its last octets and to see the peer close.
+DRAIN_DEADLINE_S = 2.0
+OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Endpoint(Protocol):
+    """What a pump needs of a session."""
+
+    outbox: Outbox
+
+    def received(self, data: bytearray, size: int) -> None: ...
+
+    def calmed(self) -> None:
+        """The outbox was congested and no longer is."""
+
+    def lost(self, reason: str) -> None:
+        """The socket is closed, for whatever reason; called once."""
+
+
+class Switchboard:
+    """What the pumps of one loop share: the receive buffer, and the connections with something to send."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.buffer = bytearray(RECEIVE_BYTES)
+        self.view = memoryview(self.buffer)
+        self.dirty: list[Outbox] = []
+        self.spares: list[bytearray] = []
+        self._scheduled = False
+
+    def new_outbox(self) -> Outbox:
+        return Outbox(self.dirty, self.spares)
+
+    def kick(self) -> None:
+        """To be called after anything that may have written into outboxes: flushes them when the turn ends."""
+        if self.dirty and not self._scheduled:
+            self._scheduled = True
+            self.loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        batch = self.dirty.copy()
+        self.dirty.clear()
+        for outbox in batch:
+            pump: Pump | None = outbox.owner
+            if pump is None:
+                outbox.discard()
+                outbox.calm_down()
+            else:
+                pump.flush()
+        self.kick()
+
+
+class Pump:
+    """One accepted socket. Reads while it may, writes what the outbox holds, and tells its endpoint when it is over."""
+
+    __slots__ = (
+        "_board",
+        "_closing",
+        "_drain_timer",
+        "_fd",
+        "_reading",
+        "_sock",
+        "_writing",
+        "endpoint",
+        "on_closed",
+        "peer",
+    )
+
+    def __init__(self, board: Switchboard, sock: socket.socket, peer: tuple[str, int]) -> None:
+        self._board = board
+        self._sock: socket.socket | None = sock
+        self._fd = sock.fileno()
+        self.peer = peer
+        self._reading = False
+        self._writing = False
+        self._closing = False
+        self._drain_timer: asyncio.TimerHandle | None = None
+        self.endpoint: Endpoint | None = None
+        # Told once, when the socket is closed.
+        self.on_closed: Callable[[Pump], None] | None = None
+
+    def start(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        endpoint.outbox.owner = self
+        self.resume_reading()
+
+    # ---- in
+
+    @property
+    def finishing(self) -> bool:
+        """Closing, with the last octets not yet sent."""
+        return self._closing and self.endpoint is not None and self.endpoint.outbox.pending() > 0
+
+    def resume_reading(self) -> None:
+        if not self._reading and not self._closing and self._sock is not None:
+            self._reading = True
+            self._board.loop.add_reader(self._fd, self._readable)
+
+    def pause_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._board.loop.remove_reader(self._fd)
+
+    def _readable(self) -> None:
+        sock, endpoint = self._sock, self.endpoint
+        if sock is None or endpoint is None:
+            return
+        board = self._board
+        try:
+            size = sock.recv_into(board.view)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._drop(f"reading failed: {error}")
+            return
+        if size == 0:
+            self._drop("closed by peer")
+            return
+        endpoint.received(board.buffer, size)
+        if board.dirty:
+            board.kick()
+
+    # ---- out
+
+    def flush(self) -> None:
+        """Sends what the socket takes now; the rest goes when it is writable again."""
+        endpoint, sock = self.endpoint, self._sock
+        if endpoint is None or sock is None:
+            return
+        outbox = endpoint.outbox
+        try:
+            views = outbox.views(PIECES_MAX)
+            while views:
+                count = sock.send(views[0]) if len(views) == 1 else sock.sendmsg(views)
+                total = sum(map(len, views)) if len(views) > 1 else len(views[0])
+                outbox.sent(count)
+                if count < total:
+                    break
+                views = outbox.views(PIECES_MAX)
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError as error:
+            outbox.calm_down()
+            self._drop(f"writing failed: {error}")
+            return
+        self._after_flush(outbox, endpoint)
+
+    def _after_flush(self, outbox: Outbox, endpoint: Endpoint) -> None:
+        pending = outbox.pending()
+        calmed = outbox.calm_down()
+        if pending and not self._writing:
+            self._writing = True
+            self._board.loop.add_writer(self._fd, self._writable)
+        elif not pending and self._writing:
+            self._writing = False
+            self._board.loop.remove_writer(self._fd)
+        if calmed:
+            endpoint.calmed()
+        if self._closing and not outbox.pending():
+            self._say_goodbye()
+
+    def _writable(self) -> None:
+        self.flush()
+        self._board.kick()
+
+    # ---- the end
+
+    def close(self) -> None:
+        """Sends what is left, then says goodbye and waits a moment for the peer to close its side.
+
+        Closing at once with unread input would make the kernel reset the connection, and the peer might lose the
+        very frame that says why. So what still comes is read and thrown away, for a bounded time."""
+        if self._sock is None or self._closing:
+            return
+        self._closing = True
+        self._drain_timer = self._board.loop.call_later(DRAIN_DEADLINE_S, self._drop, "closed")
+        self.pause_reading()
+        self.flush()
+
+    def _say_goodbye(self) -> None:
+        sock = self._sock
+        if sock is None or self._reading:
+            return
+        try:
+            sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            self._drop("closed")
+            return
+        self._reading = True
+        self._board.loop.add_reader(self._fd, self._drain)
+
+    def _drain(self) -> None:
+        assert self._sock is not None
+        try:
+            if self._sock.recv_into(self._board.view) == 0:
+                self._drop("closed")
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self._drop("closed")
+
+    def abort(self, reason: str) -> None:
+        """Closes at once; what was not sent is lost."""
+        self._drop(reason)
+
+    def _drop(self, reason: str) -> None:
+        sock, self._sock = self._sock, None
+        if sock is None:
+            return
+        self.pause_reading()
+        if self._writing:
+            self._writing = False
+            self._board.loop.remove_writer(self._fd)
+        if self._drain_timer is not None:
+            self._drain_timer.cancel()
+        sock.close()
+        endpoint, self.endpoint = self.endpoint, None
+        if endpoint is not None:
+            endpoint.outbox.owner = None
+            endpoint.outbox.discard()
+            endpoint.lost(reason)
+        if self.on_closed is not None:
+            self.on_closed(self)
+        self._board.kick()
+
+
+class Listener:
+    """A listening socket. Accepts in small batches, and pauses while the process is out of file descriptors."""
+
+    def __init__(self, board: Switchboard, host: str, port: int, accept: Callable[[Pump], None]) -> None:
+        self._board = board
+        self._accept = accept
+        self._resume: asyncio.TimerHandle | None = None
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._sock = socket.socket(family, socket.SOCK_STREAM)
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._sock.setblocking(False)
+        try:
+            self._sock.bind((host, port))
+            self._sock.listen(1024)
+        except OSError:
+            self._sock.close()
+            raise
+        self.host, self.port = self._sock.getsockname()[:2]
+        board.loop.add_reader(self._sock.fileno(), self._acceptable)
+
+    def _acceptable(self) -> None:
+        for _ in range(ACCEPTS_A_TURN):
+            try:
+                sock, peer = self._sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                break
+            except OSError as error:
+                if error.errno not in OUT_OF_DESCRIPTORS:
+                    raise
+                self._pause()
+                break
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._accept(Pump(self._board, sock, (peer[0], peer[1])))
+        self._board.kick()
+
+    def _pause(self) -> None:
+        self._board.loop.remove_reader(self._sock.fileno())
+        self._resume = self._board.loop.call_later(ACCEPT_PAUSE_S, self._unpause)
+
+    def _unpause(self) -> None:
+        self._resume = None
+        self._board.loop.add_reader(self._sock.fileno(), self._acceptable)
+
+    def close(self) -> None:
+        if self._resume is not None:
+            self._resume.cancel()
+            self._resume = None
+        if self._sock.fileno() >= 0:
+            self._board.loop.remove_reader(self._sock.fileno())
+            self._sock.close()

@@ -1,0 +1,147 @@
+"""Class basic without its data plane: qos, consume, cancel, get, recover."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leveret.broker.access import READ
+from leveret.broker.topology import REPLY_TO_PREFIX, queue_text
+from leveret.catalog import arguments as check
+from leveret.core.consumer import Consumer, Getter
+from leveret.core.contract import Queue
+from leveret.errors import HardError, SoftError
+from leveret.session.channel import ChannelDesk
+from leveret.wire.basic_methods import (
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicGet,
+    BasicGetEmpty,
+    BasicQos,
+    BasicQosOk,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicRecoverOk,
+)
+
+CONSUMER_ARGUMENT_CHECKS: dict[str, check.Check] = {
+    "x-priority": check.integer,
+    "x-cancel-on-ha-failover": check.boolean,
+}
+# Priorities are 32-bit in the data plane; nobody needs more, and RabbitMQ's own are small.
+PRIORITY_MAX = 2**31 - 1
+
+
+def qos(desk: ChannelDesk, method: BasicQos) -> None:
+    """global=false is for consumers that start later, each with its own limit; global=true for the channel."""
+    if method.global_:
+        desk.core.prefetch_count = method.prefetch_count
+        desk.core.prefetch_bytes = method.prefetch_size
+        desk.core.unpark()
+    else:
+        desk.prefetch_count = method.prefetch_count
+        desk.prefetch_bytes = method.prefetch_size
+    desk.send(BasicQosOk())
+
+
+def consume(desk: ChannelDesk, method: BasicConsume) -> None:
+    tag = method.consumer_tag or "amq.ctag-" + desk.session.broker.dice.name()
+    if tag.encode("utf-8", "surrogateescape") in desk.core.consumers:
+        raise HardError(530, f"attempt to reuse consumer tag '{tag}'")
+    if method.queue == REPLY_TO_PREFIX:
+        _consume_replies(desk, method, tag)
+        return
+    name = desk.named_queue(method.queue)
+    desk.access.check_queue(READ, name)
+    queue = desk.session.topology.find_queue(desk, name)
+    what = queue_text(desk.vhost.name, name)
+    _check_arguments(method.arguments, what)
+    _check_exclusive(queue, method.exclusive, what)
+    consumer = _add_consumer(desk, method, queue, tag)
+    queue.subscribe(consumer)
+
+
+def _check_arguments(arguments: dict[str, Any], what: str) -> None:
+    for name, checker in CONSUMER_ARGUMENT_CHECKS.items():
+        if name in arguments and (reason := checker(arguments[name])) is not None:
+            raise SoftError(406, f"invalid arg '{name}' for {what}: {reason}")
+    if abs(arguments.get("x-priority", 0)) > PRIORITY_MAX:
+        raise SoftError(406, f"invalid arg 'x-priority' for {what}: {{value_too_large,{arguments['x-priority']}}}")
+
+
+def _check_exclusive(queue: Queue, exclusive: bool, what: str) -> None:
+    consumers = queue.subscribers or ()
+    if consumers and (exclusive or consumers[0].exclusive):
+        raise SoftError(403, f"{what} in exclusive use")
+
+
+def _add_consumer(desk: ChannelDesk, method: BasicConsume, queue: Queue, tag: str) -> Consumer:
+    """Makes the consumer and answers; the answer must be out before the first delivery."""
+    consumer = Consumer(
+        desk.core,
+        queue,
+        tag.encode("utf-8", "surrogateescape"),
+        method.no_ack,
+        method.exclusive,
+        method.arguments.get("x-priority", 0),
+        desk.prefetch_count,
+        desk.prefetch_bytes,
+        method.arguments,
+    )
+    desk.core.add_consumer(consumer)
+    if not method.nowait:
+        desk.send(BasicConsumeOk(tag))
+    return consumer
+
+
+def _consume_replies(desk: ChannelDesk, method: BasicConsume, tag: str) -> None:
+    """Direct reply-to: the channel gets an address of its own, which requests carry from now on."""
+    if not method.no_ack:
+        raise SoftError(406, "reply consumer cannot acknowledge")
+    if desk.reply_name is not None:
+        raise SoftError(406, "reply consumer already set")
+    name = f"{REPLY_TO_PREFIX}.{desk.session.broker.dice.name()}".encode()
+    reply = desk.vhost.add_reply(name)
+    desk.reply_name = name
+    reply.subscribe(_add_consumer(desk, method, reply, tag))
+
+
+def cancel(desk: ChannelDesk, method: BasicCancel) -> None:
+    """What was delivered stays with the channel and can still be acknowledged."""
+    consumer = desk.core.remove_consumer(method.consumer_tag.encode("utf-8", "surrogateescape"))
+    if consumer is not None:
+        if consumer.queue.name == desk.reply_name:
+            desk.vhost.remove_reply(consumer.queue.name)
+            desk.reply_name = None
+        else:
+            desk.session.topology.consumer_left(desk.vhost, consumer.queue)
+    if not method.nowait:
+        desk.send(BasicCancelOk(method.consumer_tag))
+
+
+def get(desk: ChannelDesk, method: BasicGet) -> None:
+    name = desk.named_queue(method.queue)
+    desk.access.check_queue(READ, name)
+    queue = desk.session.topology.find_queue(desk, name)
+    if not Getter(desk.core, queue, method.no_ack).fetch():
+        desk.send(BasicGetEmpty())
+
+
+def recover(desk: ChannelDesk, method: BasicRecover | BasicRecoverAsync) -> None:
+    if not method.requeue:
+        raise HardError(540, "requeue=false")
+    # The answer goes first: everything may come straight back to this channel.
+    if isinstance(method, BasicRecover):
+        desk.send(BasicRecoverOk())
+    desk.core.recover()
+
+
+HANDLERS = {
+    BasicQos.METHOD: qos,
+    BasicConsume.METHOD: consume,
+    BasicCancel.METHOD: cancel,
+    BasicGet.METHOD: get,
+    BasicRecover.METHOD: recover,
+    BasicRecoverAsync.METHOD: recover,
+}

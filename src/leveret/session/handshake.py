@@ -1,0 +1,157 @@
+"""From the protocol header to connection.open: who is it, what do we agree on, which virtual host.
+
+Functions over a session, one per step. The slow part of a login runs off the loop while the session is suspended."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import platform
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from leveret import __version__
+from leveret.broker.access import Access
+from leveret.errors import AmqpError, HardError
+from leveret.wire.connection_methods import (
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+)
+from leveret.wire.negotiation import agree
+from leveret.wire.sasl import MECHANISMS, Credentials, parse_response
+
+if TYPE_CHECKING:
+    from leveret.session.session import Session
+
+log = structlog.get_logger(__name__)
+
+CAPABILITIES: dict[str, Any] = {
+    "publisher_confirms": True,
+    "exchange_exchange_bindings": True,
+    "basic.nack": True,
+    "consumer_cancel_notify": True,
+    "connection.blocked": True,
+    "consumer_priorities": True,
+    "authentication_failure_close": True,
+    "per_consumer_qos": True,
+    "direct_reply_to": True,
+}
+
+
+def server_properties(cluster_name: str) -> dict[str, Any]:
+    return {
+        "capabilities": CAPABILITIES,
+        "cluster_name": cluster_name,
+        "copyright": "The Leveret authors",
+        "information": "Licensed under the Apache License 2.0",
+        "platform": f"Python {platform.python_version()}",
+        "product": "Leveret",
+        "version": __version__,
+    }
+
+
+def send_start(session: Session) -> None:
+    session.send(
+        ConnectionStart(
+            0, 9, server_properties(session.settings.cluster_name), " ".join(MECHANISMS).encode(), b"en_US"
+        )
+    )
+
+
+def start_ok(session: Session, method: ConnectionStartOk) -> None:
+    session.client_properties = method.client_properties
+    session.mechanism = method.mechanism
+    try:
+        credentials = parse_response(method.mechanism, method.response)
+    except AmqpError as error:
+        if error.code == 502:
+            refuse_login(session, "?", str(error.text))
+            return
+        raise
+    if not _allowed_from(session, credentials.user):
+        refuse_login(session, credentials.user, "user can only connect via localhost")
+    elif session.broker.logins.recognise(credentials.user, credentials.password):
+        accept_login(session, credentials.user)
+    else:
+        session.suspend()
+        session.own_task(asyncio.ensure_future(_verify(session, credentials)))
+
+
+async def _verify(session: Session, credentials: Credentials) -> None:
+    accepted = await session.broker.logins.verify(credentials.user, credentials.password)
+    if session.gone:
+        return
+    if accepted:
+        accept_login(session, credentials.user)
+    else:
+        refuse_login(session, credentials.user, "invalid credentials")
+    session.resume()
+
+
+def _allowed_from(session: Session, user: str) -> bool:
+    if user not in session.settings.loopback_users:
+        return True
+    address = ipaddress.ip_address(session.peer[0])
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return address.is_loopback
+
+
+def refuse_login(session: Session, user: str, reason: str) -> None:
+    log.warning("login refused", user=user, peer=session.peer_name, mechanism=session.mechanism, reason=reason)
+    session.broker.logins_refused_total += 1
+    if session.client_can("authentication_failure_close"):
+        session.fail(
+            HardError(
+                403,
+                f"Login was refused using authentication mechanism {session.mechanism}. "
+                "For details see the broker logfile.",
+            )
+        )
+    else:
+        session.drop("login refused")
+
+
+def accept_login(session: Session, user: str) -> None:
+    session.user = user
+    session.offered = ConnectionTune(
+        session.settings.channel_max, session.settings.frame_max, session.settings.heartbeat_s
+    )
+    session.expect(ConnectionTuneOk.METHOD)
+    session.send(session.offered)
+
+
+def tune_ok(session: Session, method: ConnectionTuneOk) -> None:
+    assert session.offered is not None
+    agreed = agree(session.offered, method)
+    session.frame_max = agreed.frame_max or session.settings.frame_max
+    session.channel_max = agreed.channel_max or session.settings.channel_max
+    session.heartbeat_s = agreed.heartbeat
+    session.core.frame_max = session.frame_max
+    session.core.channel_max = session.channel_max
+    session.expect(ConnectionOpen.METHOD)
+
+
+def open_vhost(session: Session, method: ConnectionOpen) -> None:
+    name = method.virtual_host
+    vhost = session.broker.vhosts.get(name)
+    if vhost is None:
+        raise HardError(530, f"vhost {name} not found")
+    if (session.user, name) not in session.broker.catalog.permissions:
+        raise HardError(530, f"access to vhost '{name}' refused for user '{session.user}'")
+    session.vhost = vhost
+    session.access = Access(session.broker.catalog, session.user, name)
+    session.send(ConnectionOpenOk())
+    session.opened()
+
+
+HANDLERS = {
+    ConnectionStartOk.METHOD: start_ok,
+    ConnectionTuneOk.METHOD: tune_ok,
+    ConnectionOpen.METHOD: open_vhost,
+}

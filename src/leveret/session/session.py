@@ -1,0 +1,389 @@
+"""One client's connection from accept to close: what the compiled connection hands up, and everything around it.
+
+Owns the state machine of the connection and its channels. It never waits: a step that must (a login, an alarm)
+suspends the session, which stops reading until it is resumed. All errors of the data plane and of the handlers end
+here and become channel.close or connection.close; nothing of one session reaches another."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import structlog
+
+from leveret.broker.access import Access
+from leveret.broker.broker import Broker
+from leveret.broker.topology import Topology
+from leveret.broker.vhost import LiveVhost
+from leveret.core.connection import Connection
+from leveret.errors import AmqpError, HardError, SoftError
+from leveret.runtime.network import Pump, Switchboard
+from leveret.session import basic_methods, exchange_methods, handshake, mode_methods, queue_methods
+from leveret.session.channel import ChannelDesk
+from leveret.session.heartbeat import Heartbeat
+from leveret.session.settings import SessionSettings
+from leveret.wire.basic_methods import BasicPublish
+from leveret.wire.channel_methods import (
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelFlow,
+    ChannelFlowOk,
+    ChannelOpen,
+    ChannelOpenOk,
+)
+from leveret.wire.codec import decode_method, encode_method
+from leveret.wire.connection_methods import (
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionUnblocked,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+)
+from leveret.wire.constants import PROTOCOL_HEADER
+from leveret.wire.limits import FRAME_MAX_BEFORE_AUTHENTICATION
+from leveret.wire.method import Method
+
+log = structlog.get_logger(__name__)
+
+CHANNEL_HANDLERS: dict[int, Any] = {
+    **exchange_methods.HANDLERS,
+    **queue_methods.HANDLERS,
+    **basic_methods.HANDLERS,
+    **mode_methods.HANDLERS,
+}
+# How long a client may take to answer connection.close before the socket is closed anyway.
+CLOSE_DEADLINE_S = 5.0
+RUNNING = 0
+
+
+class Session:
+    def __init__(
+        self, broker: Broker, topology: Topology, settings: SessionSettings, board: Switchboard, pump: Pump
+    ) -> None:
+        self.broker = broker
+        self.topology = topology
+        self.settings = settings
+        self.board = board
+        self.pump = pump
+        self.peer = pump.peer
+        self.connection_id = broker.new_connection_id()
+        self.outbox = board.new_outbox()
+        self.core = Connection(self.outbox, FRAME_MAX_BEFORE_AUTHENTICATION, settings.channel_max)
+        self.desks: dict[int, ChannelDesk] = {}
+        # The protocol header as far as it has come, or None once it is complete.
+        self._header: bytearray | None = bytearray()
+        # The only method allowed next while the connection is being opened; RUNNING afterwards.
+        self._expected = ConnectionStartOk.METHOD
+        self._suspended = False
+        self._task: asyncio.Future[None] | None = None
+        self._closing = False
+        self.gone = False
+        self._told_blocked = False
+        self._timer = board.loop.call_later(settings.handshake_deadline_s, self._handshake_late)
+        self._heartbeat: Heartbeat | None = None
+        # Agreed in the handshake
+        self.client_properties: dict[str, Any] = {}
+        self.mechanism = ""
+        self.user = ""
+        self.offered: ConnectionTune | None = None
+        self.frame_max = settings.frame_max
+        self.channel_max = settings.channel_max
+        self.heartbeat_s = 0
+        self.vhost: LiveVhost
+        self.access: Access
+        self.connected_at = broker.clock.wall()
+
+    @property
+    def peer_name(self) -> str:
+        return f"{self.peer[0]}:{self.peer[1]}"
+
+    def client_can(self, capability: str) -> bool:
+        capabilities = self.client_properties.get("capabilities")
+        return isinstance(capabilities, dict) and capabilities.get(capability) is True
+
+    def may_impersonate(self) -> bool:
+        user = self.broker.catalog.users.get(self.user)
+        return user is not None and "impersonator" in user.tags
+
+    def send(self, method: Method) -> None:
+        """Sends a method of the connection itself, on channel 0."""
+        self.outbox.write(encode_method(0, method))
+
+    # ---- bytes in
+
+    def received(self, data: bytearray, size: int) -> None:
+        if self._header is not None:
+            size = self._take_header(data, size)
+            if size == 0:
+                return
+        self._run(data, size)
+
+    def _take_header(self, data: bytearray, size: int) -> int:
+        """Collects the protocol header; what follows it is moved to the start of data. The octets left there."""
+        header = self._header
+        assert header is not None
+        count = min(len(PROTOCOL_HEADER) - len(header), size)
+        header += data[:count]
+        if not PROTOCOL_HEADER.startswith(header):
+            self.outbox.write(PROTOCOL_HEADER)
+            self._close_socket()
+            return 0
+        if len(header) == len(PROTOCOL_HEADER):
+            self._header = None
+            handshake.send_start(self)
+        data[: size - count] = data[count:size]
+        return size - count
+
+    def _run(self, data: bytearray | None, size: int) -> None:
+        """Works through a chunk, or goes on with the one it stopped in."""
+        fresh = data is not None
+        while not self.gone:
+            try:
+                event = self.core.feed(data, size) if fresh else self.core.proceed()
+                fresh = False
+                if event is None:
+                    return
+                self._handle(*event)
+            except AmqpError as error:
+                fresh = False
+                if self._closing and error.ends_connection:
+                    # Out of step with a client that is being closed anyway: the close is already on its way.
+                    self._close_socket()
+                    return
+                self.fail(error)
+            except Exception:
+                fresh = False
+                log.exception("connection handler failed", peer=self.peer_name, user=self.user)
+                self.fail(HardError(541, "the broker made a mistake; its log says more"))
+            if self._suspended:
+                self.core.detach()
+                return
+
+    # ---- suspending
+
+    def suspend(self) -> None:
+        """Nothing more is read or handled until resume."""
+        self._suspended = True
+        self.pump.pause_reading()
+
+    def resume(self) -> None:
+        self._suspended = False
+        self._run(None, 0)
+        if not self._suspended and not self.gone:
+            self.pump.resume_reading()
+        self.board.kick()
+
+    def own_task(self, task: asyncio.Future[None]) -> None:
+        """The one piece of slow work a suspended session waits for; it ends with the session."""
+        self._task = task
+
+    # ---- methods
+
+    def expect(self, method: int) -> None:
+        self._expected = method
+
+    def _handle(self, number: int, method_id: int, payload: bytes) -> None:
+        if number == 0:
+            self._handle_connection(method_id, payload)
+        elif self._expected != RUNNING:
+            raise HardError(503, "a channel's method before the connection is open", method_id)
+        elif method_id == BasicPublish.METHOD:
+            self._published_under_alarm()
+        else:
+            self._handle_channel(number, method_id, payload)
+
+    def _handle_connection(self, method_id: int, payload: bytes) -> None:
+        method = decode_method(method_id, payload)
+        if isinstance(method, ConnectionCloseOk) and self._closing:
+            self._close_socket()
+        elif isinstance(method, ConnectionClose):
+            self._release()
+            self.send(ConnectionCloseOk())
+            self._closing = self.core.muted = True
+            self._close_socket()
+        elif self._closing:
+            return
+        elif self._expected != RUNNING and method_id == self._expected:
+            handshake.HANDLERS[method_id](self, method)
+        elif self._expected == RUNNING and isinstance(method, ConnectionUpdateSecret):
+            self._update_secret(method)
+        else:
+            state = "running" if self._expected == RUNNING else "starting"
+            raise HardError(504, f"unexpected method in connection state {state}", method_id)
+
+    def _update_secret(self, method: ConnectionUpdateSecret) -> None:
+        """With passwords there is nothing to renew: the new secret must simply still be the user's."""
+        if not self.broker.logins.recognise(self.user, method.new_secret):
+            log.warning("connection.update-secret refused", user=self.user, peer=self.peer_name)
+            raise HardError(530, "New secret was refused by one of the backends")
+        self.send(ConnectionUpdateSecretOk())
+
+    def opened(self) -> None:
+        """The handshake is over."""
+        self._expected = RUNNING
+        self._timer.cancel()
+        self.broker.connected(self.connection_id, self)
+        if self.heartbeat_s:
+            self._heartbeat = Heartbeat(self.board, self.pump, self.core, self.outbox, self.heartbeat_s)
+        self.core.alarmed = self.broker.blocked_reason is not None
+        log.debug("connection opened", peer=self.peer_name, user=self.user, vhost=self.vhost.name)
+
+    # ---- channels
+
+    def _handle_channel(self, number: int, method_id: int, payload: bytes) -> None:
+        desk = self.desks.get(number)
+        if desk is None:
+            if method_id != ChannelOpen.METHOD:
+                raise HardError(504, "expected 'channel.open'", method_id)
+            self._open_channel(number, method_id)
+            return
+        method = decode_method(method_id, payload)
+        handler = CHANNEL_HANDLERS.get(method_id)
+        try:
+            if handler is not None:
+                handler(desk, method)
+            elif isinstance(method, ChannelClose):
+                self._close_channel(desk)
+            elif isinstance(method, ChannelCloseOk) and desk.core.state != 0:
+                self._forget_channel(desk)
+            elif isinstance(method, ChannelFlow):
+                _flow(desk, method)
+            elif isinstance(method, ChannelOpen):
+                raise HardError(504, "second 'channel.open' seen")
+            else:
+                raise HardError(503, "unimplemented method")
+        except AmqpError as error:
+            error.method = error.method or method_id
+            raise
+
+    def _open_channel(self, number: int, method_id: int) -> None:
+        if number > self.channel_max:
+            raise HardError(
+                530, f"number of channels opened ({len(self.desks)}) or channel {number} exceeds {self.channel_max}",
+                method_id,
+            )
+        desk = self.desks[number] = ChannelDesk(self, number)
+        self.core.put_channel(desk.core)
+        desk.send(ChannelOpenOk())
+
+    def _close_channel(self, desk: ChannelDesk) -> None:
+        if desk.core.state == 0:
+            desk.release()
+        desk.send(ChannelCloseOk())
+        self._forget_channel(desk)
+
+    def _forget_channel(self, desk: ChannelDesk) -> None:
+        self.core.drop_channel(desk.number)
+        del self.desks[desk.number]
+
+    # ---- errors
+
+    def fail(self, error: AmqpError) -> None:
+        """Closes the channel or the connection that the error ends, and tells the client why."""
+        number = self.core.current
+        class_id, method_id = error.method >> 16, error.method & 0xFFFF
+        if isinstance(error, SoftError) and number in self.desks:
+            log.info("channel closed by error", peer=self.peer_name, channel=number, error=str(error))
+            desk = self.desks[number]
+            desk.release()
+            desk.core.start_closing()
+            desk.send(ChannelClose(error.code, error.reply_text, class_id, method_id))
+            return
+        log.info("connection closed by error", peer=self.peer_name, error=str(error))
+        self._start_close(ConnectionClose(error.code, error.reply_text, class_id, method_id))
+
+    def _start_close(self, close: ConnectionClose) -> None:
+        """Gives everything back, says why, and waits for the answer, but not forever."""
+        if self._closing or self.gone:
+            return
+        self._release()
+        self._closing = self.core.muted = True
+        self.send(close)
+        self._timer.cancel()
+        self._timer = self.board.loop.call_later(CLOSE_DEADLINE_S, self._close_socket)
+        if self._suspended:
+            self.resume()
+
+    def close_by_broker(self, code: int, text: str) -> None:
+        self._start_close(ConnectionClose(code, f"{HardError(code, text).reply_text}"))
+        self.board.kick()
+
+    def drop(self, reason: str) -> None:
+        """Closes the socket without a word, as RabbitMQ does with strangers."""
+        self.pump.abort(reason)
+
+    def _close_socket(self) -> None:
+        self.pump.close()
+
+    def _handshake_late(self) -> None:
+        log.info("handshake took too long", peer=self.peer_name)
+        self.drop("handshake timeout")
+
+    # ---- the end
+
+    def _release(self) -> None:
+        """Unacked messages return, consumers leave, exclusive queues go."""
+        for desk in list(self.desks.values()):
+            if desk.core.state == 0:
+                desk.release()
+        for number in list(self.desks):
+            self._forget_channel(self.desks[number])
+        if self.connection_id in self.broker.connections:
+            self.topology.connection_left(self.vhost, self.connection_id)
+            self.broker.disconnected(self.connection_id)
+
+    def lost(self, reason: str) -> None:
+        """The socket is closed."""
+        self.gone = True
+        self._timer.cancel()
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        if self._task is not None:
+            self._task.cancel()
+        self._release()
+        log.debug("connection closed", peer=self.peer_name, user=self.user, reason=reason)
+
+    def calmed(self) -> None:
+        self.core.calm()
+
+    # ---- alarms and permissions
+
+    def permissions_changed(self, user: str) -> None:
+        if user == self.user:
+            self.access.forget()
+            for desk in self.desks.values():
+                desk.core.intake.forget_permissions()
+
+    def blocked_changed(self, reason: str | None) -> None:
+        self.core.alarmed = reason is not None
+        if reason is None and self._told_blocked:
+            self._told_blocked = False
+            if self.client_can("connection.blocked"):
+                self.send(ConnectionUnblocked())
+            if self._heartbeat is not None:
+                self._heartbeat.listen(True)
+            self.resume()
+
+    def _published_under_alarm(self) -> None:
+        """The client publishes although memory or disk is short: it is told, and read no further until that ends."""
+        reason = self.broker.blocked_reason
+        if reason is None or self._told_blocked:
+            return
+        self._told_blocked = True
+        if self.client_can("connection.blocked"):
+            self.send(ConnectionBlocked(reason))
+        if self._heartbeat is not None:
+            # Its heartbeats are not read now, so their absence says nothing.
+            self._heartbeat.listen(False)
+        self.suspend()
+
+
+def _flow(desk: ChannelDesk, method: ChannelFlow) -> None:
+    """RabbitMQ refuses active=false; here it does what AMQP says: the channel's consumers get nothing until true."""
+    desk.core.flowing = method.active
+    desk.send(ChannelFlowOk(method.active))
+    if method.active:
+        desk.core.unpark()

@@ -1,0 +1,18 @@
+"""What a node sets for all its connections."""
+
+from __future__ import annotations
+
+import msgspec
+
+from leveret.wire import limits
+
+
+class SessionSettings(msgspec.Struct, frozen=True):
+    frame_max: int = limits.FRAME_MAX
+    channel_max: int = limits.CHANNEL_MAX
+    heartbeat_s: int = limits.HEARTBEAT_S
+    body_bytes_max: int = limits.BODY_BYTES_MAX
+    handshake_deadline_s: float = limits.HANDSHAKE_DEADLINE_S
+    # Users who may log in only from this machine.
+    loopback_users: tuple[str, ...] = ("guest",)
+    cluster_name: str = "leveret"

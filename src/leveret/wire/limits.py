@@ -1,0 +1,40 @@
+"""How much of everything a peer may send or ask for: the defaults of what a node can set, and fixed bounds.
+
+Never enforces anything; the core and session/ compare with these before they allocate."""
+
+from typing import Final
+
+from leveret.core.tables import KEY_BYTES_MAX, TABLE_NESTING_MAX
+
+__all__ = [
+    "BODY_BYTES_MAX",
+    "CHANNEL_MAX",
+    "FRAME_MAX",
+    "FRAME_MAX_BEFORE_AUTHENTICATION",
+    "HANDSHAKE_DEADLINE_S",
+    "HEARTBEAT_S",
+    "KEY_BYTES_MAX",
+    "SASL_RESPONSE_BYTES_MAX",
+    "SHORTSTR_BYTES_MAX",
+    "TABLE_NESTING_MAX",
+]
+
+# What connection.tune offers. A client may ask for less.
+FRAME_MAX: Final = 131072
+CHANNEL_MAX: Final = 2047
+HEARTBEAT_S: Final = 60
+
+# Until the login has succeeded a stranger is writing: no more than the least frame that AMQP allows.
+FRAME_MAX_BEFORE_AUTHENTICATION: Final = 4096
+
+# From accept to connection.open.
+HANDSHAKE_DEADLINE_S: Final = 10.0
+
+# RabbitMQ's max_message_size.
+BODY_BYTES_MAX: Final = 128 * 1024 * 1024
+
+# A length of one octet: names, routing keys, reply texts.
+SHORTSTR_BYTES_MAX: Final = 255
+
+# Enough for a token in the password's place; the frame's bound before authentication is as tight.
+SASL_RESPONSE_BYTES_MAX: Final = 4096
