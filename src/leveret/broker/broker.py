@@ -13,6 +13,7 @@ from leveret.broker.vhost import LiveVhost
 from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.commands import Added, Change, Command, Removed
+from leveret.catalog.passwords import SALT_BYTES, hash_known_password
 from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, QueueRecord, User, Vhost
 from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
@@ -51,7 +52,7 @@ class Broker:
         """What an empty broker starts with: the vhost / and guest, who may do everything there."""
         self.apply(commands.PutVhost(Vhost(DEFAULT_VHOST)))
         password = DEFAULT_PASSWORD.encode()
-        password_hash = self.logins.hash(password)
+        password_hash = hash_known_password(password, self.dice.salt(SALT_BYTES))
         self.apply(commands.PutUser(User(DEFAULT_USER, password_hash, ("administrator",))))
         self.logins.remember(DEFAULT_USER, password_hash, password)
         self.apply(commands.PutPermission(Permission(DEFAULT_USER, DEFAULT_VHOST, ".*", ".*", ".*")))

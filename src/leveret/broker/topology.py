@@ -42,6 +42,11 @@ def exchange_text(vhost: str, name: str) -> str:
     return f"exchange '{name}' in vhost '{vhost}'"
 
 
+def strip_line_ends(name: str) -> str:
+    """RabbitMQ drops line ends from names that are declared or deleted, so that logs stay one line an event."""
+    return name.replace("\r", "").replace("\n", "")
+
+
 class Topology:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -71,6 +76,7 @@ class Topology:
         self, who: Requester, name: str, durable: bool, exclusive: bool, auto_delete: bool, arguments: Arguments
     ) -> Queue:
         vhost = who.vhost
+        name = strip_line_ends(name)
         if name == "":
             name = "amq.gen-" + self._broker.dice.name()
         elif name.startswith(RESERVED_PREFIX) and octets(name) not in vhost.queues:
@@ -118,6 +124,7 @@ class Topology:
 
     def delete_queue(self, who: Requester, name: str, if_unused: bool, if_empty: bool) -> int:
         """How many messages went with it; 0 if there was no such queue."""
+        name = strip_line_ends(name)
         queue: Queue | None = who.vhost.queues.get(octets(name))
         if queue is None:
             who.access.check_queue(CONFIGURE, name)
@@ -156,6 +163,7 @@ class Topology:
             raise SoftError(404, f"no {exchange_text(who.vhost.name, name)}")
 
     def declare_exchange_passively(self, who: Requester, name: str) -> None:
+        name = strip_line_ends(name)
         self._refuse_default(name)
         self.check_exchange_exists(who, name)
 
@@ -184,6 +192,7 @@ class Topology:
         self._broker.apply(commands.DeclareExchange(record))
 
     def delete_exchange(self, who: Requester, name: str, if_unused: bool) -> None:
+        name = strip_line_ends(name)
         self._refuse_default(name)
         what = exchange_text(who.vhost.name, name)
         if name.startswith(RESERVED_PREFIX):

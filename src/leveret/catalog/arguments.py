@@ -6,46 +6,18 @@ business (queues/); this page only knows how to check one."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from decimal import Decimal
 from typing import Any
 
 from leveret.catalog.records import Arguments
-from leveret.core.tables import Float32, Int8, Int16, Int64, Timestamp, UInt8, UInt16, UInt32
+from leveret.core.field_types import Timestamp
 from leveret.errors import SoftError
+from leveret.wording import shown_type
 
 # Milliseconds and lengths beyond this do not fit the timers and counters of any client.
 DURATION_MS_MAX = 4294967295
 
-# What a value is called in RabbitMQ's texts, most special class first.
-_TYPE_NAMES: tuple[tuple[type, str], ...] = (
-    (bool, "bool"),
-    (Int8, "byte"),
-    (UInt8, "unsignedbyte"),
-    (Int16, "short"),
-    (UInt16, "unsignedshort"),
-    (UInt32, "unsignedint"),
-    (Int64, "long"),
-    (Timestamp, "timestamp"),
-    (Float32, "float"),
-    (float, "double"),
-    (Decimal, "decimal"),
-    (str, "longstr"),
-    (bytes, "binary"),
-    (list, "array"),
-    (dict, "table"),
-    (type(None), "void"),
-)
-
 # A check gives the reason a value is refused, in RabbitMQ's words, or None.
 Check = Callable[[Any], str | None]
-
-
-def type_name(value: Any) -> str:
-    """The AMQP type of a decoded value, as RabbitMQ calls it."""
-    for kind, name in _TYPE_NAMES:
-        if isinstance(value, kind):
-            return name
-    return "signedint" if -(2**31) <= value < 2**31 else "long"
 
 
 def is_integer(value: Any) -> bool:
@@ -53,7 +25,7 @@ def is_integer(value: Any) -> bool:
 
 
 def integer(value: Any) -> str | None:
-    return None if is_integer(value) else f'"expected integer, got {type_name(value)}"'
+    return None if is_integer(value) else f'"expected integer, got {shown_type(value)}"'
 
 
 def non_negative(value: Any) -> str | None:
@@ -73,11 +45,11 @@ def priority_range(value: Any) -> str | None:
 
 
 def boolean(value: Any) -> str | None:
-    return None if isinstance(value, bool) else f"{{unacceptable_type,{type_name(value)}}}"
+    return None if isinstance(value, bool) else f"{{unacceptable_type,{shown_type(value)}}}"
 
 
 def string(value: Any) -> str | None:
-    return None if isinstance(value, str) else f"{{unacceptable_type,{type_name(value)}}}"
+    return None if isinstance(value, str) else f"{{unacceptable_type,{shown_type(value)}}}"
 
 
 def one_of(allowed: Iterable[str], reason: str) -> Check:
@@ -119,7 +91,7 @@ def same(ours: Any, theirs: Any) -> bool:
     """Integers of any width are compared by value; a bool is not an integer, a string not its octets."""
     if is_integer(ours) and is_integer(theirs):
         return bool(ours == theirs)
-    return type_name(ours) == type_name(theirs) and bool(ours == theirs)
+    return shown_type(ours) == shown_type(theirs) and bool(ours == theirs)
 
 
 def assert_same_argument(name: str, what: str, current: Arguments, received: Arguments) -> None:
@@ -132,10 +104,10 @@ def assert_same_argument(name: str, what: str, current: Arguments, received: Arg
         detail = f"received '{show(received[name])}' but current is '{show(current[name])}'"
     elif name in received:
         value = received[name]
-        detail = f"received the value '{show(value)}' of type '{type_name(value)}' but current is none"
+        detail = f"received the value '{show(value)}' of type '{shown_type(value)}' but current is none"
     else:
         value = current[name]
-        detail = f"received none but current is the value '{show(value)}' of type '{type_name(value)}'"
+        detail = f"received none but current is the value '{show(value)}' of type '{shown_type(value)}'"
     raise SoftError(406, f"inequivalent arg '{name}' for {what}: {detail}")
 
 

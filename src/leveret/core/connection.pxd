@@ -8,7 +8,7 @@ from leveret.core.outbox cimport Outbox
 
 cdef unsigned int FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT, FRAME_END
 cdef Py_ssize_t FRAME_HEAD, FRAME_OVERHEAD, PARTIAL_BYTES_MIN, PARTIAL_BYTES_KEPT
-cdef unsigned int PUBLISH, ACK, NACK, REJECT, CHANNEL_CLOSE, CHANNEL_CLOSE_OK
+cdef unsigned int PUBLISH, ACK, NACK, REJECT, CHANNEL_OPEN, CHANNEL_CLOSE, CHANNEL_CLOSE_OK
 
 
 @cython.final
@@ -16,7 +16,9 @@ cdef class Connection:
     cdef readonly Outbox outbox
     cdef public unsigned int frame_max
     cdef public unsigned int channel_max
-    cdef readonly list channels
+    cdef readonly dict channels
+    cdef unsigned int last_number
+    cdef Channel last_channel
     # The chunk being worked through
     cdef object chunk
     cdef const unsigned char* p
@@ -37,7 +39,7 @@ cdef class Connection:
     cpdef object feed(self, bytearray data, Py_ssize_t size)
     @cython.locals(size=Py_ssize_t, at=Py_ssize_t, event=object, p="const unsigned char*")
     cpdef object proceed(self)
-    @cython.locals(kind=int, size="unsigned int")
+    @cython.locals(kind='unsigned int', size="unsigned int")
     cdef Py_ssize_t check_frame(self, const unsigned char* p, Py_ssize_t at) except -1
     @cython.locals(need=Py_ssize_t, count=Py_ssize_t, to="unsigned char*")
     cdef bint complete_partial(self) except -1
@@ -45,7 +47,7 @@ cdef class Connection:
     cdef int keep_partial(self) except -1
     cdef int let_go(self) except -1
     cpdef object detach(self)
-    @cython.locals(kind=int, number="unsigned int", channel=Channel, intake=Intake)
+    @cython.locals(kind='unsigned int', number="unsigned int", channel=Channel, intake=Intake)
     cdef object frame(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end)
     @cython.locals(channel=Channel, method="unsigned int")
     cdef object method(self, unsigned int number, const unsigned char* p, Py_ssize_t at, Py_ssize_t end)

@@ -8,6 +8,7 @@ consumed: the caller closes what must be closed and proceeds. Never touches a so
 import cython
 
 from leveret.errors import HardError
+from leveret.wording import frame_problem
 
 if not cython.compiled:
     from leveret.core.channel import OPEN
@@ -29,6 +30,7 @@ PUBLISH = 0x003C0028
 ACK = 0x003C0050
 NACK = 0x003C0078
 REJECT = 0x003C005A
+CHANNEL_OPEN = 0x0014000A
 CHANNEL_CLOSE = 0x00140028
 CHANNEL_CLOSE_OK = 0x00140029
 
@@ -38,8 +40,10 @@ class Connection:
         self.outbox = outbox
         self.frame_max = frame_max
         self.channel_max = channel_max
-        # By number; None where no channel is open. Grows with the highest number used.
-        self.channels = [None]
+        # By number. The one used last is kept at hand: clients rarely change channel from frame to frame.
+        self.channels = {}
+        self.last_number = 0
+        self.last_channel = None
         self.chunk = None
         self.p = b""
         self.at = 0
@@ -98,13 +102,10 @@ class Connection:
         """The whole frame's size as its head declares it, refused before anything is kept if it is too large."""
         kind = p[at]
         size = read_u32(p, at + 3)
-        if kind != FRAME_METHOD and kind != FRAME_HEADER and kind != FRAME_BODY and kind != FRAME_HEARTBEAT:
-            raise HardError(501, f"type {kind}, all octets = <<>>: unknown_frame")
         # Like RabbitMQ, forgiving by the eight octets around the payload.
         if size > self.frame_max:
-            raise HardError(
-                501, f"type {kind}, all octets = <<>>: {{frame_too_large,{size},{self.frame_max - FRAME_OVERHEAD}}}"
-            )
+            problem = f"{{frame_too_large,{size},{self.frame_max - FRAME_OVERHEAD}}}"
+            raise HardError(501, frame_problem(kind, b"", problem))
         return size + FRAME_OVERHEAD
 
     def complete_partial(self):
@@ -156,20 +157,19 @@ class Connection:
     # ---- frames
 
     def frame(self, p, at, end):
-        if p[end - 1] != FRAME_END:
-            raise HardError(501, f"type {p[at]}, all octets = <<>>: {{invalid_frame_end_marker,{p[end - 1]}}}")
-        self.frames_received += 1
         kind = p[at]
+        if p[end - 1] != FRAME_END:
+            problem = f"{{invalid_frame_end_marker,{p[end - 1]}}}"
+            raise HardError(501, frame_problem(kind, take(p, at + FRAME_HEAD, end - 1), problem))
+        self.frames_received += 1
         number = read_u16(p, at + 1)
         self.current = number
         if kind == FRAME_METHOD:
             return self.method(number, p, at + FRAME_HEAD, end - 1)
-        if kind == FRAME_HEARTBEAT:
-            if end - at != FRAME_OVERHEAD:
-                raise HardError(501, "type 8, all octets = <<>>: unknown_frame")
-            if number != 0:
-                raise HardError(505, "type 8, all octets = <<>>")
+        if kind == FRAME_HEARTBEAT and number == 0 and end - at == FRAME_OVERHEAD:
             return None
+        if number == 0 or (kind != FRAME_HEADER and kind != FRAME_BODY):
+            raise misplaced_frame(kind, take(p, at + FRAME_HEAD, end - 1))
         if self.muted:
             return None
         channel = self.find(number)
@@ -193,7 +193,7 @@ class Connection:
 
     def method(self, number, p, at, end):
         if end - at < 4:
-            raise HardError(501, "type 1, all octets = <<>>: unknown_frame")
+            raise HardError(501, frame_problem(FRAME_METHOD, take(p, at, end), "unknown_frame"))
         method = read_u32(p, at)
         if number == 0:
             return (0, method, take(p, at + 4, end))
@@ -204,7 +204,7 @@ class Connection:
             return (number, method, take(p, at + 4, end))
         if channel.state != OPEN:
             # channel.close was sent and its answer is awaited; a close that crossed ours is answered too.
-            if method == CHANNEL_CLOSE or method == CHANNEL_CLOSE_OK:
+            if method == CHANNEL_CLOSE or method == CHANNEL_CLOSE_OK or method == CHANNEL_OPEN:
                 return (number, method, take(p, at + 4, end))
             return None
         if channel.intake.stage != IDLE:
@@ -227,20 +227,20 @@ class Connection:
 
     def find(self, number):
         """The channel of this number, or None."""
-        if number < len(self.channels):
-            return self.channels[number]
-        return None
+        if number != self.last_number:
+            self.last_number = number
+            self.last_channel = self.channels.get(number)
+        return self.last_channel
 
     def put_channel(self, channel):
-        while len(self.channels) <= channel.number:
-            self.channels.append(None)
         self.channels[channel.number] = channel
+        self.last_number = 0
+        self.last_channel = None
 
     def drop_channel(self, number):
-        self.channels[number] = None
-
-    def open_channels(self):
-        return [channel for channel in self.channels if channel is not None]
+        del self.channels[number]
+        self.last_number = 0
+        self.last_channel = None
 
     def flush_confirms(self):
         for intake in self.confirming:
@@ -250,9 +250,16 @@ class Connection:
 
     def calm(self):
         """The outbox is no longer congested: consumers that waited for it are asked again."""
-        for channel in self.channels:
-            if channel is not None and channel.parked:
+        for channel in list(self.channels.values()):
+            if channel.parked:
                 channel.unpark()
+
+
+def misplaced_frame(kind, payload):
+    """A frame that belongs to no channel's conversation."""
+    if kind == FRAME_HEADER or kind == FRAME_BODY or (kind == FRAME_HEARTBEAT and not payload):
+        return HardError(505, frame_problem(kind, payload))
+    return HardError(501, frame_problem(kind, payload, "unknown_frame"))
 
 
 def wrong_content_frame(stage):

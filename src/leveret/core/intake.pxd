@@ -53,7 +53,7 @@ cdef class Intake:
     cdef Route find_route(self, bytes address)
     @cython.locals(known="const unsigned char*", raw=bytes)
     cdef int header(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
-    @cython.locals(size=Py_ssize_t)
+    @cython.locals(size="unsigned long long")
     cdef int body(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
     @cython.locals(message=Message, targets=tuple, properties=Properties)
     cdef int complete(self, bytes body) except -1

@@ -7,6 +7,7 @@ frames and by the session with modes; asks the gate, a control-plane object, onl
 import cython
 
 from leveret.errors import HardError, SoftError
+from leveret.wording import frame_problem
 
 if not cython.compiled:
     from leveret.core.content import write_confirm, write_return
@@ -101,7 +102,10 @@ class Intake:
     def header(self, p, at, end):
         """The content header: class, weight, body size, properties."""
         if end - at < 14:
-            raise HardError(501, "type 2, all octets = <<>>: unknown_frame")
+            raise HardError(501, frame_problem(2, take(p, at, end), "unknown_frame"))
+        if read_u16(p, at + 2) != 0:
+            text = "expected content header for class 60, got non content header frame instead"
+            raise HardError(505, text, PUBLISH)
         if read_u16(p, at) != 60:
             text = f"expected content header for class 60, got one for class {read_u16(p, at)} instead"
             raise HardError(505, text, PUBLISH)
@@ -127,7 +131,7 @@ class Intake:
 
     def body(self, p, at, end):
         size = end - at
-        if size > self.body_size - self.body_have:
+        if self.body_have + size > self.body_size:
             raise HardError(505, f"body frames exceed the {self.body_size} octets announced", PUBLISH)
         if size == self.body_size:
             return self.complete(take(p, at, end))

@@ -35,8 +35,9 @@ class Unacked:
             return -1
         # Tags grow by at least one a slot, so the tag cannot stand later than this.
         high = len(self.slots) - 1
-        if tag - first.tag < high - self.head:
-            high = self.head + (tag - first.tag)
+        distance = tag - first.tag
+        if distance < len(self.slots) - self.head:
+            high = self.head + distance
         probe = self.slots[high]
         if probe is not None and probe.tag == tag:
             return high

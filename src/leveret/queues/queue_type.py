@@ -11,6 +11,7 @@ from leveret.catalog.arguments import Check
 from leveret.catalog.records import QueueRecord
 from leveret.core.contract import Queue
 from leveret.errors import SoftError
+from leveret.wording import shown_type
 
 # Every argument a queue of any type can have, with its check. A name that is not here is not ours and is ignored.
 ARGUMENT_CHECKS: dict[str, Check] = {
@@ -60,7 +61,7 @@ def validate_arguments(queue_type: QueueType, record: QueueRecord, what: str) ->
         if name not in queue_type.arguments:
             raise SoftError(406, f"invalid arg '{name}' for {what} of queue type {queue_type.module}")
         if name == "x-dead-letter-exchange" and not isinstance(value, str):
-            raise SoftError(406, f"invalid type '{check.type_name(value)}' for arg '{name}' in {what}")
+            raise SoftError(406, f"invalid type '{shown_type(value)}' for arg '{name}' in {what}")
         reason = checker(value)
         if reason is not None:
             raise SoftError(406, f"invalid arg '{name}' for {what}: {reason}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from leveret.catalog.arguments import type_name
 from leveret.catalog.records import Arguments
 from leveret.errors import SoftError
 from leveret.queues.classic import Classic
 from leveret.queues.queue_type import QueueType
+from leveret.wording import shown_type
 
 DEFAULT = "classic"
 _TYPES: dict[str, QueueType] = {queue_type.name: queue_type for queue_type in (Classic(),)}
@@ -20,7 +20,7 @@ def kind_from_arguments(arguments: Arguments, what: str) -> str:
     """The type that x-queue-type asks for; `what` is the queue in a text, such as: queue 'q' in vhost '/'."""
     kind = arguments.get("x-queue-type", DEFAULT)
     if not isinstance(kind, str):
-        raise SoftError(406, f"invalid arg 'x-queue-type' for {what}: {{unacceptable_type,{type_name(kind)}}}")
+        raise SoftError(406, f"invalid arg 'x-queue-type' for {what}: {{unacceptable_type,{shown_type(kind)}}}")
     if kind not in _TYPES:
         raise SoftError(406, f"invalid arg 'x-queue-type' for {what}: \"unsupported queue type '{kind}'\"")
     return kind

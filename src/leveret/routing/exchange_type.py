@@ -10,7 +10,7 @@ from typing import Any, ClassVar, final
 
 from leveret.core.matcher import Matcher
 from leveret.errors import SoftError
-from leveret.routing.wording import shown_type
+from leveret.wording import shown_type
 
 __all__ = ["ALTERNATE_EXCHANGE", "ExchangeType", "Pick", "text_argument"]
 

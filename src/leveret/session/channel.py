@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from leveret.broker.access import WRITE, Access
 from leveret.broker.topology import REPLY_TO_PREFIX, exchange_text
 from leveret.broker.vhost import LiveVhost
-from leveret.catalog.arguments import check_expiration, type_name
+from leveret.catalog.arguments import check_expiration
 from leveret.core.channel import Channel
 from leveret.core.contract import Queue
 from leveret.core.intake import Intake
@@ -20,6 +20,7 @@ from leveret.errors import SoftError
 from leveret.wire.basic_methods import BasicCancel
 from leveret.wire.codec import encode_method
 from leveret.wire.method import Method
+from leveret.wording import shown_type
 
 if TYPE_CHECKING:
     from leveret.session.session import Session
@@ -124,7 +125,7 @@ class ChannelDesk:
                 continue
             copies = headers[name]
             if not isinstance(copies, list):
-                reason = f'{{unacceptable_type_in_header,"{name}",{type_name(copies)}}}'
+                reason = f'{{unacceptable_type_in_header,"{name}",{shown_type(copies)}}}'
                 raise SoftError(406, f"invalid message: {reason}")
             keys += [copy.encode("utf-8", "surrogateescape") for copy in copies if isinstance(copy, str)]
         targets = self.vhost.router.resolve(exchange, keys, properties)
@@ -138,7 +139,9 @@ class ChannelDesk:
         """The consumer's queue was deleted."""
         self.core.remove_consumer(tag)
         if self.session.client_can("consumer_cancel_notify"):
-            self.send(BasicCancel(tag.decode("utf-8", "surrogateescape"), nowait=True))
+            self.session.send_after_reply(
+                self.number, BasicCancel(tag.decode("utf-8", "surrogateescape"), nowait=True)
+            )
 
     # ---- the end
 

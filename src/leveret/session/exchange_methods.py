@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leveret.broker.topology import strip_line_ends
 from leveret.catalog.records import BindingRecord, ExchangeRecord
 from leveret.session.channel import ChannelDesk
 from leveret.wire.exchange_methods import (
@@ -23,7 +24,7 @@ def declare(desk: ChannelDesk, method: ExchangeDeclare) -> None:
     else:
         record = ExchangeRecord(
             desk.vhost.name,
-            method.exchange,
+            strip_line_ends(method.exchange),
             method.type,
             method.durable,
             method.auto_delete,

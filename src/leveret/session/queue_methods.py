@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leveret.broker.topology import REPLY_TO_PREFIX
+from leveret.broker.topology import REPLY_TO_PREFIX, strip_line_ends
 from leveret.broker.vhost import octets
 from leveret.catalog.records import BindingRecord
 from leveret.errors import SoftError
@@ -27,7 +27,7 @@ def declare(desk: ChannelDesk, method: QueueDeclare) -> None:
         return
     topology = desk.session.topology
     if method.passive:
-        queue = topology.find_queue(desk, method.queue)
+        queue = topology.find_queue(desk, strip_line_ends(method.queue))
     else:
         queue = topology.declare_queue(
             desk, method.queue, method.durable, method.exclusive, method.auto_delete, method.arguments

@@ -7,6 +7,8 @@ here and become channel.close or connection.close; nothing of one session reache
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import structlog
@@ -82,6 +84,8 @@ class Session:
         self._closing = False
         self.gone = False
         self._told_blocked = False
+        self._handling = False
+        self._deferred: list[bytes] = []
         self._timer = board.loop.call_later(settings.handshake_deadline_s, self._handshake_late)
         self._heartbeat: Heartbeat | None = None
         # Agreed in the handshake
@@ -146,7 +150,12 @@ class Session:
                 fresh = False
                 if event is None:
                     return
-                self._handle(*event)
+                self._handling = True
+                try:
+                    self._handle(*event)
+                finally:
+                    self._handling = False
+                    self._send_deferred()
             except AmqpError as error:
                 fresh = False
                 if self._closing and error.ends_connection:
@@ -161,6 +170,17 @@ class Session:
             if self._suspended:
                 self.core.detach()
                 return
+
+    def send_after_reply(self, number: int, method: Method) -> None:
+        """Sends a method that is not the answer to the one being handled: not before that answer."""
+        self._deferred.append(encode_method(number, method))
+        if not self._handling:
+            self._send_deferred()
+
+    def _send_deferred(self) -> None:
+        for frame in self._deferred:
+            self.outbox.write(frame)
+        self._deferred.clear()
 
     # ---- suspending
 
@@ -190,7 +210,7 @@ class Session:
             self._handle_connection(method_id, payload)
         elif self._expected != RUNNING:
             raise HardError(503, "a channel's method before the connection is open", method_id)
-        elif method_id == BasicPublish.METHOD:
+        elif method_id == BasicPublish.METHOD and number in self.desks:
             self._published_under_alarm()
         else:
             self._handle_channel(number, method_id, payload)
@@ -207,7 +227,8 @@ class Session:
         elif self._closing:
             return
         elif self._expected != RUNNING and method_id == self._expected:
-            handshake.HANDLERS[method_id](self, method)
+            with naming(method_id):
+                handshake.HANDLERS[method_id](self, method)
         elif self._expected == RUNNING and isinstance(method, ConnectionUpdateSecret):
             self._update_secret(method)
         else:
@@ -238,11 +259,11 @@ class Session:
         if desk is None:
             if method_id != ChannelOpen.METHOD:
                 raise HardError(504, "expected 'channel.open'", method_id)
-            self._open_channel(number, method_id)
+            self._open_channel(number)
             return
         method = decode_method(method_id, payload)
         handler = CHANNEL_HANDLERS.get(method_id)
-        try:
+        with naming(method_id):
             if handler is not None:
                 handler(desk, method)
             elif isinstance(method, ChannelClose):
@@ -255,23 +276,24 @@ class Session:
                 raise HardError(504, "second 'channel.open' seen")
             else:
                 raise HardError(503, "unimplemented method")
-        except AmqpError as error:
-            error.method = error.method or method_id
-            raise
 
-    def _open_channel(self, number: int, method_id: int) -> None:
-        if number > self.channel_max:
+    def _open_channel(self, number: int) -> None:
+        opened = len(self.desks)
+        if opened >= self.channel_max:
             raise HardError(
-                530, f"number of channels opened ({len(self.desks)}) or channel {number} exceeds {self.channel_max}",
-                method_id,
+                530,
+                f"number of channels opened ({opened}) has reached the negotiated channel_max ({self.channel_max})",
             )
         desk = self.desks[number] = ChannelDesk(self, number)
         self.core.put_channel(desk.core)
         desk.send(ChannelOpenOk())
 
     def _close_channel(self, desk: ChannelDesk) -> None:
-        if desk.core.state == 0:
-            desk.release()
+        if desk.core.state != 0:
+            # The client's close crossed ours: both are answered, and the channel ends with the client's answer.
+            desk.send(ChannelCloseOk())
+            return
+        desk.release()
         desk.send(ChannelCloseOk())
         self._forget_channel(desk)
 
@@ -284,6 +306,9 @@ class Session:
     def fail(self, error: AmqpError) -> None:
         """Closes the channel or the connection that the error ends, and tells the client why."""
         number = self.core.current
+        if error.method == 0 and isinstance(error, SoftError):
+            # Handlers name their method; what the data plane raises without one comes from a publish's gate.
+            error.method = BasicPublish.METHOD
         class_id, method_id = error.method >> 16, error.method & 0xFFFF
         if isinstance(error, SoftError) and number in self.desks:
             log.info("channel closed by error", peer=self.peer_name, channel=number, error=str(error))
@@ -379,6 +404,16 @@ class Session:
             # Its heartbeats are not read now, so their absence says nothing.
             self._heartbeat.listen(False)
         self.suspend()
+
+
+@contextmanager
+def naming(method_id: int) -> Iterator[None]:
+    """Errors of a handler name the method they answer."""
+    try:
+        yield
+    except AmqpError as error:
+        error.method = error.method or method_id
+        raise
 
 
 def _flow(desk: ChannelDesk, method: ChannelFlow) -> None:

@@ -25,6 +25,7 @@ from leveret.wire import (
 from leveret.wire.constants import FRAME_END, FRAME_METHOD
 from leveret.wire.limits import SHORTSTR_BYTES_MAX
 from leveret.wire.method import Method
+from leveret.wording import shown_octets
 
 __all__ = ["METHODS", "decode_method", "encode_method", "method_name"]
 
@@ -78,12 +79,11 @@ def decode_method(method: int, payload: bytes) -> Method:
             at = read(payload, at, values)
         if at != len(payload):
             raise _Malformed(f"{len(payload) - at} bytes are left over after its last field")
-    except _Malformed as problem:
-        raise HardError(501, f"cannot decode {layout.name}: {problem}", method) from None
     except UnicodeDecodeError:
-        raise HardError(501, f"Malformed UTF-8 in shortstr of {layout.name}", method) from None
-    except HardError as problem:
-        raise HardError(problem.code, f"cannot decode {layout.name}: {problem.text}", method) from None
+        raise HardError(501, "Malformed UTF-8 in shortstr") from None
+    except (_Malformed, HardError) as problem:
+        # RabbitMQ's words; what exactly is wrong goes into the log with the cause.
+        raise HardError(501, f"cannot decode {shown_octets(payload)}", method) from problem
     return layout.cls(*values)
 
 

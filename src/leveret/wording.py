@@ -1,15 +1,15 @@
-"""How RabbitMQ's error texts show a field's type and value, so that clients find the words they know.
+"""How RabbitMQ's error texts show values, so that people and test suites find the words they know.
 
-Called by the exchange types when they refuse an argument; never by the data plane."""
+Called wherever a refusal is worded; never on the way of a message."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 from typing import Any
 
-from leveret.core.tables import Float32, Int8, Int16, Int64, Timestamp, UInt8, UInt16, UInt32
+from leveret.core.field_types import Float32, Int8, Int16, Int64, Timestamp, UInt8, UInt16, UInt32
 
-__all__ = ["shown_type", "shown_value"]
+__all__ = ["frame_problem", "shown_octets", "shown_type", "shown_value"]
 
 _TYPES: dict[type, str] = {
     bool: "bool",
@@ -30,6 +30,10 @@ _TYPES: dict[type, str] = {
     type(None): "void",
 }
 _ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 27: "\\e", 34: '\\"', 92: "\\\\"}
+# A reply text has 255 octets: more of a frame than this never shows.
+_SHOWN_OCTETS_MAX = 256
+
+_ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 27: "\\e", 34: '\\"', 92: "\\\\"}
 
 
 def shown_type(value: Any) -> str:
@@ -43,9 +47,9 @@ def shown_type(value: Any) -> str:
 def shown_value(value: Any) -> str:
     """The value as Erlang's ~p prints it on one line."""
     if isinstance(value, str):
-        return _shown_octets(value.encode("utf-8", "surrogateescape"))
+        return shown_octets(value.encode("utf-8", "surrogateescape"))
     if isinstance(value, bytes):
-        return _shown_octets(value)
+        return shown_octets(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -62,7 +66,7 @@ def shown_value(value: Any) -> str:
     return str(value)
 
 
-def _shown_octets(octets: bytes) -> str:
+def shown_octets(octets: bytes) -> str:
     if not octets:
         return "<<>>"
     # What Erlang takes for text is Latin-1; the octets of most UTF-8 texts pass for it and come out as they were.
@@ -70,3 +74,9 @@ def _shown_octets(octets: bytes) -> str:
         text = b"".join(_ESCAPES[octet].encode() if octet in _ESCAPES else bytes([octet]) for octet in octets)
         return f'<<"{text.decode("utf-8", "replace")}">>'
     return f"<<{','.join(map(str, octets))}>>"
+
+
+def frame_problem(kind: int, payload: bytes, problem: str = "") -> str:
+    """A frame that cannot be used, as RabbitMQ's reader words it."""
+    detail = f": {problem}" if problem else ""
+    return f"type {kind}, all octets = {shown_octets(payload[:_SHOWN_OCTETS_MAX])}{detail}"

@@ -1,0 +1,127 @@
+"""A real broker for your tests: on a free port of 127.0.0.1, in a thread of the test's own process, gone afterwards.
+
+    with Broker() as broker:
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+
+    async with Broker() as broker:
+        connection = await aio_pika.connect(broker.url)
+
+It is the broker that `leveret serve` runs, with nothing left out. With pytest, the fixture `leveret_broker` gives every
+test one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import TypeVar
+
+import uvloop
+
+from leveret.node.node import Node
+from leveret.node.settings import Settings, load_settings
+
+__all__ = ["Broker"]
+
+T = TypeVar("T")
+START_DEADLINE_S = 10.0
+STOP_DEADLINE_S = 10.0
+
+
+class Broker:
+    """`settings` are those of the configuration file, such as Broker({"limits.heartbeat_s": 1})."""
+
+    def __init__(self, settings: dict[str, object] | None = None) -> None:
+        self._settings: Settings = load_settings(None, {"listen.port": 0, **(settings or {})})
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopped: asyncio.Event | None = None
+        self._started = threading.Event()
+        self._failure: BaseException | None = None
+        self.node: Node
+        self.host = ""
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"amqp://guest:guest@{self.host}:{self.port}/"
+
+    # ---- starting and stopping
+
+    def start(self) -> Broker:
+        self._thread = threading.Thread(target=self._run, name="leveret-broker", daemon=True)
+        self._thread.start()
+        if not self._started.wait(START_DEADLINE_S):
+            raise TimeoutError(f"the broker did not start within {START_DEADLINE_S} s")
+        if self._failure is not None:
+            self._thread.join()
+            raise self._failure
+        return self
+
+    def stop(self) -> None:
+        thread, loop, stopped = self._thread, self._loop, self._stopped
+        if thread is None or loop is None or stopped is None:
+            return
+        self._thread = None
+        loop.call_soon_threadsafe(stopped.set)
+        thread.join(STOP_DEADLINE_S)
+        if thread.is_alive():
+            raise TimeoutError(f"the broker did not stop within {STOP_DEADLINE_S} s")
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._serve())
+        except BaseException as failure:
+            self._failure = failure
+        finally:
+            self._started.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopped = asyncio.Event()
+        self.node = Node(self._settings)
+        self.node.start()
+        self.host, self.port = self.node.host, self.node.port
+        self._started.set()
+        await self._stopped.wait()
+        await self.node.stop()
+
+    # ---- reaching into it
+
+    def call(self, function: Callable[[Node], T]) -> T:
+        """Runs function(node) on the broker's own thread and gives its result: the safe way to look inside."""
+        assert self._loop is not None, "the broker is not running"
+
+        async def run() -> T:
+            try:
+                return function(self.node)
+            finally:
+                self.node.kick()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(START_DEADLINE_S)
+
+    def close_connections(self, reason: str = "closed for a test") -> None:
+        """Makes the broker close every connection with 320, as an operator would."""
+        self.call(lambda node: node.broker.close_connections(reason))
+
+    # ---- context managers
+
+    def __enter__(self) -> Broker:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Broker:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
