@@ -1,0 +1,110 @@
+# `make run` starts a broker, `make test` runs every test; `make help` lists the rest.
+# Needs Python 3.11 or newer with venv, gcc and the CPython headers; everything else goes into .venv.
+# pip takes packages from whatever index this machine is set up for.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check --quiet
+WHEELS := .cache/build-wheels
+
+# Extra words for `leveret serve`, pytest and the benchmark: make run ARGS="--port 5673".
+ARGS ?=
+
+SOURCES := pyproject.toml setup.py $(shell find src -name '*.py' -o -name '*.pxd' -o -name 'py.typed')
+PURE_SUITES := $(wildcard tests/unit tests/property tests/contract tests/conformance tests/simulation)
+FUZZ_SUITES := $(wildcard tests/property tests/fuzz)
+CHECKED := src tests benchmarks setup.py
+
+.DEFAULT_GOAL := help
+.PHONY: help run install test test-compiled test-pure bench lint format fuzz coverage pins deps-system clean
+.DELETE_ON_ERROR:
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: install ## start a broker on 127.0.0.1:5672 (ARGS="--port 5673" to change)
+	@exec $(BIN)/leveret serve --host 127.0.0.1 --port 5672 $(ARGS)
+
+install: $(VENV)/.installed ## make .venv with the compiled package and its pinned dependencies
+
+test: ## every test, compiled; then the suites that also run interpreted
+	@$(MAKE) --no-print-directory test-compiled
+	@$(MAKE) --no-print-directory test-pure
+
+test-compiled: $(VENV)/.installed $(VENV)/.test $(VENV)/.dev ## every test against the compiled data plane
+	$(BIN)/python -m pytest $(ARGS)
+
+test-pure: $(VENV)/.installed $(VENV)/.test ## the same source interpreted, LEVERET_PURE=1
+	LEVERET_PURE=1 $(BIN)/python -m pytest $(PURE_SUITES) $(ARGS)
+
+bench: $(VENV)/.installed ## side by side with RabbitMQ where installed (ARGS="--only small --repeats 1")
+	$(BIN)/python -m benchmarks.broker $(ARGS)
+
+lint: $(VENV)/.run $(VENV)/.test $(VENV)/.dev ## ruff, mypy, import rules
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/ruff format --check $(CHECKED)
+	$(BIN)/mypy
+	PYTHONPATH=src $(BIN)/lint-imports --no-cache
+
+format: $(VENV)/.dev ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix $(CHECKED)
+	$(BIN)/ruff format $(CHECKED)
+
+fuzz: $(VENV)/.installed $(VENV)/.test ## property and fuzz tests with many more examples
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest --timeout=3600 $(FUZZ_SUITES) $(ARGS)
+	LEVERET_PURE=1 HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest --timeout=3600 $(FUZZ_SUITES) $(ARGS)
+
+coverage: $(VENV)/.installed $(VENV)/.test $(VENV)/.dev ## lines reached by the interpreted suites
+	LEVERET_PURE=1 $(BIN)/coverage run -m pytest $(PURE_SUITES) $(ARGS)
+	$(BIN)/coverage report
+
+deps-system: ## as root on Debian: the system packages that the tests and the benchmark use
+	.ci/run system
+
+clean: ## remove everything that make made
+	rm -rf $(VENV) .cache build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	find src -name '*.so' -delete
+	rm -f src/leveret/core/*.c
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ---- what the targets stand on; a stamp is newer than everything it was made from
+
+$(VENV)/.made:
+	@test -n "$(PYTHON)" || { echo "no python3 found: install Python 3.11 or newer"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than 3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV) || { echo "no venv module: on Debian, apt-get install python3-venv"; exit 1; }
+	@touch $@
+
+$(VENV)/.run $(VENV)/.test $(VENV)/.dev: $(VENV)/.%: requirements/%.txt $(VENV)/.made
+	$(PIP) install --require-hashes -r $<
+	@touch $@
+
+# The build is isolated and takes setuptools and Cython from here only: fetched once, hashes checked.
+$(WHEELS)/.fetched: requirements/build.txt $(VENV)/.made
+	rm -rf $(WHEELS)
+	$(PIP) download --no-deps --require-hashes -d $(WHEELS) -r $<
+	@touch $@
+
+# build/ keeps what is already compiled; what has left src/ must not be installed from there.
+$(VENV)/.installed: $(SOURCES) $(VENV)/.run $(WHEELS)/.fetched
+	@for object in build/lib*/leveret/core/*.so; do \
+		module=$${object##*/}; test -e "src/leveret/core/$${module%%.*}.pxd" || rm -f "$$object"; \
+	done
+	@find build/lib* -name '*.p*' -type f -delete 2>/dev/null || true
+	PIP_FIND_LINKS=$(abspath $(WHEELS)) $(PIP) install --no-index --no-deps --force-reinstall .
+	@touch $@
+
+# ---- pins: versions and hashes, no addresses
+
+UV_COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make pins"
+
+pins: $(VENV)/.dev ## take the newest versions that pyproject.toml allows into requirements/*.txt
+	@set -e; index="$${PIP_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2>/dev/null || true)}"; \
+	if [ -n "$$index" ]; then export UV_DEFAULT_INDEX="$$index"; fi; \
+	$(UV_COMPILE) pyproject.toml -o requirements/run.txt; \
+	$(UV_COMPILE) --extra test -c requirements/run.txt pyproject.toml -o requirements/test.txt; \
+	$(UV_COMPILE) --extra dev -c requirements/test.txt pyproject.toml -o requirements/dev.txt; \
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+		| $(UV_COMPILE) -c requirements/test.txt - -o requirements/build.txt

@@ -79,7 +79,7 @@ class Topology:
         name = strip_line_ends(name)
         if name == "":
             name = "amq.gen-" + self._broker.dice.name()
-        elif name.startswith(RESERVED_PREFIX) and octets(name) not in vhost.queues:
+        elif name.startswith(RESERVED_PREFIX):
             who.access.check_queue(CONFIGURE, name)
             raise SoftError(403, f"queue name '{name}' contains reserved prefix '{RESERVED_PREFIX}*'")
         who.access.check_queue(CONFIGURE, name)

@@ -42,19 +42,19 @@ cdef class Channel:
     cdef readonly unsigned long long acked_total
     cdef readonly unsigned long long rejected_total
 
-    cdef bint is_full(self)
-    cdef int hold(self, Entry entry, Subscriber holder) except -1
+    cpdef bint is_full(self)
+    cpdef int hold(self, Entry entry, Subscriber holder) except -1
     cdef int ack(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int nack(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int reject(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
     @cython.locals(entry=Entry, entries=list)
-    cdef int settle(self, unsigned long long tag, bint multiple, int verdict, unsigned int method) except -1
+    cpdef int settle(self, unsigned long long tag, bint multiple, int verdict, unsigned int method) except -1
     @cython.locals(entry=Entry)
-    cdef list collect(self, unsigned long long tag, bint multiple, unsigned int method)
+    cpdef list collect(self, unsigned long long tag, bint multiple, unsigned int method)
     @cython.locals(entry=Entry, queue=Queue, touched=list, i=Py_ssize_t)
-    cdef int judge(self, list entries, int verdict) except -1
+    cpdef int judge(self, list entries, int verdict) except -1
     @cython.locals(entry=Entry, holder=Subscriber, queue=Queue)
-    cdef Queue judge_one(self, Entry entry, int verdict)
+    cpdef Queue judge_one(self, Entry entry, int verdict)
     @cython.locals(subscriber=Subscriber, parked=list)
     cpdef object unpark(self)
     cpdef object requeue_all(self)

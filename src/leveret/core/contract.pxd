@@ -22,7 +22,7 @@ cdef class Entry:
 
 
 @cython.locals(entry=Entry)
-cdef Entry make_entry(Message message, unsigned long long position)
+cpdef Entry make_entry(Message message, unsigned long long position)
 
 
 cdef class Subscriber:
@@ -35,10 +35,10 @@ cdef class Subscriber:
     cdef readonly Py_ssize_t unacked_count
     cdef readonly Py_ssize_t unacked_bytes
 
-    cdef bint can_take(self)
-    cdef int take(self, Entry entry) except -1
-    cdef int hand(self, Message message, bint redelivered) except -1
-    cdef int park(self) except -1
+    cpdef bint can_take(self)
+    cpdef int take(self, Entry entry) except -1
+    cpdef int hand(self, Message message, bint redelivered) except -1
+    cpdef int park(self) except -1
     cpdef object activity_changed(self, bint active)
 
 
@@ -47,13 +47,13 @@ cdef class Queue:
     cdef public object record
     cdef readonly bint deleted
 
-    cdef int publish(self, Message message) except -1
-    cdef int settle(self, Entry entry) except -1
-    cdef int requeue(self, Entry entry) except -1
-    cdef int discard(self, Entry entry) except -1
-    cdef int get(self, Subscriber getter) except -1
-    cdef int wake(self, Subscriber subscriber) except -1
-    cdef int dispatch(self) except -1
+    cpdef int publish(self, Message message) except -1
+    cpdef int settle(self, Entry entry) except -1
+    cpdef int requeue(self, Entry entry) except -1
+    cpdef int discard(self, Entry entry) except -1
+    cpdef int get(self, Subscriber getter) except -1
+    cpdef int wake(self, Subscriber subscriber) except -1
+    cpdef int dispatch(self) except -1
     cpdef object subscribe(self, Subscriber subscriber)
     cpdef object unsubscribe(self, Subscriber subscriber)
     cpdef object ready_count(self)

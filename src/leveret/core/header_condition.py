@@ -3,8 +3,9 @@
 Owns what "equal" and the predicates mean. Never sees a whole message; core.headers_matcher combines conditions.
 
 Equal is what RabbitMQ 3.10 finds equal: numbers by value whatever their type (1, 1.0, a timestamp of 1), text with
-a byte array of the same octets, booleans only with booleans, decimals only with decimals; inside an array or table
-also the kinds must agree, so that [1] is not [1.0]. A void in the binding asks for presence alone.
+a byte array of the same octets, an empty array with an empty table, booleans only with booleans, decimals only with
+decimals; inside an array or table also the kinds must agree, so that [1] is not [1.0]. A void in the binding asks for
+presence alone.
 
 Beyond RabbitMQ, a text in the binding of the form '>1000', '>=5', '<10', '<=2.5' or '!=x' is a predicate, tried
 when equality does not hold:
@@ -37,6 +38,7 @@ _OPERATORS = {">": GREATER, ">=": GREATER_EQUAL, "<": LESS, "<=": LESS_EQUAL, "!
 
 _TRUE = (bool, True)
 _FALSE = (bool, False)
+_EMPTY = (list, ())
 
 
 def match_key(value: Any) -> Any:
@@ -51,7 +53,7 @@ def match_key(value: Any) -> Any:
         return value
     if isinstance(value, (bytes, bytearray)):
         return value.decode("utf-8", "surrogateescape")
-    return exact_key(value)
+    return _EMPTY if isinstance(value, dict) and not value else exact_key(value)
 
 
 def exact_key(value: Any) -> Any:

@@ -13,4 +13,4 @@ cdef class Message:
 
 
 @cython.locals(message=Message)
-cdef Message make_message(bytes address, Properties properties, bytes body)
+cpdef Message make_message(bytes address, Properties properties, bytes body)

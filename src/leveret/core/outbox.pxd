@@ -25,15 +25,15 @@ cdef class Outbox:
     cdef readonly unsigned long long bytes_sent
 
     @cython.locals(size=Py_ssize_t, capacity=Py_ssize_t, source="const unsigned char*", old=bytearray)
-    cdef int reserve(self, Py_ssize_t count) except -1
-    cdef int wrote(self, Py_ssize_t count) except -1
-    cdef int refer(self, bytes body, Py_ssize_t start, Py_ssize_t end) except -1
+    cpdef int reserve(self, Py_ssize_t count) except -1
+    cpdef int wrote(self, Py_ssize_t count) except -1
+    cpdef int refer(self, bytes body, Py_ssize_t start, Py_ssize_t end) except -1
     @cython.locals(source="const unsigned char*")
     cpdef object write(self, bytes data)
     cpdef object pending(self)
     cpdef list views(self, Py_ssize_t pieces_max)
     @cython.locals(left=Py_ssize_t, size=Py_ssize_t)
     cpdef object sent(self, Py_ssize_t count)
-    cdef int drop_buffer(self) except -1
+    cpdef int drop_buffer(self) except -1
     cpdef object calm_down(self)
     cpdef object discard(self)

@@ -22,11 +22,11 @@ cdef class ClassicQueue(Queue):
     cdef readonly unsigned long long discarded_total
 
     @cython.locals(subscriber=Subscriber, entry=Entry)
-    cdef int publish(self, Message message) except -1
-    cdef int give(self, Subscriber subscriber, Entry entry) except -1
+    cpdef int publish(self, Message message) except -1
+    cpdef int give(self, Subscriber subscriber, Entry entry) except -1
     @cython.locals(subscriber=Subscriber)
-    cdef int dispatch(self) except -1
-    cdef int get(self, Subscriber getter) except -1
-    cdef int leave(self, Entry entry) except -1
+    cpdef int dispatch(self) except -1
+    cpdef int get(self, Subscriber getter) except -1
+    cpdef int leave(self, Entry entry) except -1
     @cython.locals(candidate=Subscriber)
-    cdef int activate_next(self) except -1
+    cpdef int activate_next(self) except -1

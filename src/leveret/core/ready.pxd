@@ -11,9 +11,10 @@ cdef class ReadyList:
     cdef readonly Py_ssize_t count
     cdef readonly long long bytes
 
-    cdef int push(self, Entry entry) except -1
-    cdef Entry pop(self)
-    cdef int put_back(self, Entry entry) except -1
+    cpdef int push(self, Entry entry) except -1
+    @cython.locals(entry=Entry)
+    cpdef Entry pop(self)
+    cpdef int put_back(self, Entry entry) except -1
     cpdef object clear(self)
     cpdef list entries(self)
 

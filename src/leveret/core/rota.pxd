@@ -11,8 +11,8 @@ cdef class Rota:
     cdef list priorities
 
     @cython.locals(i=Py_ssize_t, ring=Ring)
-    cdef int add(self, Subscriber subscriber) except -1
+    cpdef int add(self, Subscriber subscriber) except -1
     @cython.locals(i=Py_ssize_t, ring=Ring, subscriber=Subscriber)
-    cdef Subscriber next(self)
+    cpdef Subscriber next(self)
     @cython.locals(i=Py_ssize_t, ring=Ring)
-    cdef int remove(self, Subscriber subscriber) except -1
+    cpdef int remove(self, Subscriber subscriber) except -1

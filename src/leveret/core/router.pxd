@@ -47,7 +47,7 @@ cdef class Router:
 
     cpdef object changed(self)
     @cython.locals(route=Route, exchange=Exchange)
-    cdef Route route(self, bytes address)
+    cpdef Route route(self, bytes address)
     @cython.locals(exchange=Exchange, nearby=list)
     cdef bint by_key_only(self, Exchange start)
     @cython.locals(exchange=Exchange, queue=Queue)

@@ -28,7 +28,7 @@ class TopicNode:
     """A place in the trie: one word behind its parent."""
 
     if not cython.compiled:
-        __slots__ = ("children", "destinations", "hash", "only", "only_word", "reached", "star", "swallows")
+        __slots__ = ("children", "destination", "hash", "more", "only", "only_word", "reached", "star", "swallows")
 
     def __init__(self, swallows):
         self.only_word = None
@@ -37,7 +37,8 @@ class TopicNode:
         self.star = None
         self.hash = None
         self.swallows = swallows
-        self.destinations = None
+        self.destination = None
+        self.more = None
         self.reached = 0
 
 
@@ -95,12 +96,25 @@ def cut_child(node, word):
 
 def is_bare(node):
     return (
-        node.destinations is None
+        node.destination is None
         and node.only is None
         and node.children is None
         and node.star is None
         and node.hash is None
     )
+
+
+def drop_destination(node, destination):
+    """Take one binding's destination off a node; KeyError if it is not there."""
+    if node.destination is not destination:
+        if node.more is None:
+            raise KeyError(destination)
+        discard_one(node.more, destination)
+    else:
+        node.destination = None if node.more is None else node.more.pop()
+    if node.more is not None and not node.more:
+        node.more = None
+    return 0
 
 
 def reach(node, step, active, count):
@@ -162,10 +176,12 @@ class TopicMatcher(Matcher):
         for word in words_of(key):
             child = child_of(node, word)
             node = grow_child(node, word) if child is None else child
-        if node.destinations is None:
-            node.destinations = [destination]
+        if node.destination is None:
+            node.destination = destination
+        elif node.more is None:
+            node.more = [destination]
         else:
-            node.destinations.append(destination)
+            node.more.append(destination)
         self.count += 1
 
     def remove(self, key: bytes, arguments: dict[str, Any], destination: object) -> None:
@@ -177,10 +193,7 @@ class TopicMatcher(Matcher):
             if node is None:
                 raise KeyError(key)
             path.append(node)
-        if node.destinations is None:
-            raise KeyError(key)
-        if discard_one(node.destinations, destination) == 0:
-            node.destinations = None
+        drop_destination(node, destination)
         self.count -= 1
         # Prune from the leaf up, so that bindings come and go without the trie growing. The root stays.
         at = len(words)
@@ -210,5 +223,7 @@ class TopicMatcher(Matcher):
             start = end + 1
         for at in range(count):
             node = active[at]
-            if node.destinations is not None:
-                found.extend(node.destinations)
+            if node.destination is not None:
+                found.append(node.destination)
+                if node.more is not None:
+                    found.extend(node.more)

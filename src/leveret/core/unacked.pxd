@@ -12,13 +12,13 @@ cdef class Unacked:
     cdef Py_ssize_t head
     cdef readonly Py_ssize_t count
 
-    cdef int add(self, Entry entry) except -1
+    cpdef int add(self, Entry entry) except -1
     @cython.locals(first=Entry, probe=Entry, distance=Py_ssize_t, low=Py_ssize_t, high=Py_ssize_t, mid=Py_ssize_t, at=Py_ssize_t)
-    cdef Py_ssize_t find(self, unsigned long long tag)
+    cpdef Py_ssize_t find(self, unsigned long long tag)
     @cython.locals(at=Py_ssize_t, entry=Entry)
-    cdef Entry take(self, unsigned long long tag)
+    cpdef Entry take(self, unsigned long long tag)
     @cython.locals(entry=Entry)
-    cdef Entry take_first(self, unsigned long long tag_max)
-    cdef int settle_down(self) except -1
-    cdef int restore(self, list entries) except -1
+    cpdef Entry take_first(self, unsigned long long tag_max)
+    cpdef int settle_down(self) except -1
+    cpdef int restore(self, list entries) except -1
     cpdef list entries(self)

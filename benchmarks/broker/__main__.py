@@ -1,0 +1,114 @@
+"""Runs the cases against each broker in turn and prints one table. `--help` lists the options."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.broker.cases import CASES, Bench, Case, Figures
+from benchmarks.broker.load import Load, LoadError
+from benchmarks.broker.peers import PEERS, Peer, PeerError, Running, running
+from benchmarks.broker.report import NOISE_NOTED, goals_missed, render
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.broker", description=__doc__)
+    parser.add_argument("--only", action="append", choices=CASES, metavar="CASE", help=f"one of {', '.join(CASES)}")
+    parser.add_argument("--seconds", type=float, default=5.0, help="length of each throughput run (default 5)")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each case; the median counts (default 3)")
+    parser.add_argument("--peers", default=",".join(PEERS), help="brokers, comma-separated (default: all installed)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure of every run there")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a goal is missed")
+    return parser.parse_args(words)
+
+
+def chosen_peers(names: str) -> list[Peer]:
+    """The named brokers that are installed; says which are not."""
+    unknown = set(names.split(",")) - set(PEERS)
+    if unknown:
+        sys.exit(f"no such broker: {', '.join(sorted(unknown))} (there are {', '.join(PEERS)})")
+    peers = []
+    for name in names.split(","):
+        if PEERS[name].installed():
+            peers.append(PEERS[name])
+        else:
+            print(f"{name} is not installed here (or does not start): left out", file=sys.stderr)
+    if not peers:
+        sys.exit("no broker to measure")
+    return peers
+
+
+def raise_file_limit() -> None:
+    """As many open files as allowed, for the load generator and the brokers alike, which inherit it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def measure(case: Case, bench: Bench, peers: Sequence[Peer], repeats: int) -> dict[str, list[Figures]]:
+    """All repeats of one case, the brokers taking turns, each first as often as the other."""
+    figures: dict[str, list[Figures]] = {peer.name: [] for peer in peers}
+    with ExitStack() as shared:
+        brokers: dict[str, Running] = {}
+        for repeat in range(max(repeats, case.repeats_min)):
+            for peer in peers if repeat % 2 == 0 else reversed(peers):
+                print(f"{case.name} {repeat + 1}: {peer.name} ...", end=" ", file=sys.stderr, flush=True)
+                with ExitStack() as own:
+                    if case.new_broker_each_time:
+                        broker = own.enter_context(running(peer))
+                    else:
+                        if peer.name not in brokers:
+                            brokers[peer.name] = shared.enter_context(running(peer))
+                        broker = brokers[peer.name]
+                    figures[peer.name].append(case.measure(bench, broker))
+                print(_short(figures[peer.name][-1]), file=sys.stderr, flush=True)
+    return figures
+
+
+def _short(figures: Figures) -> str:
+    return ", ".join(f"{key} {value:,.2f}" for key, value in figures.items())
+
+
+def machine() -> str:
+    model = platform.processor() or platform.machine()
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    kernel = f"{platform.system()} {platform.release()}"
+    return f"{os.cpu_count()} cores of {model}, {kernel}, Python {platform.python_version()}"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    options = arguments(words)
+    raise_file_limit()
+    peers = chosen_peers(options.peers)
+    cases = [CASES[name] for name in CASES if not options.only or name in options.only]
+    versions = {peer.name: peer.version() for peer in peers}
+    results: dict[str, dict[str, list[Figures]]] = {}
+    try:
+        bench = Bench(Load.build(), options.seconds)
+        for case in cases:
+            results[case.name] = measure(case, bench, peers, options.repeats)
+    except (LoadError, PeerError) as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 2
+    finally:
+        if results:
+            print(f"\n{machine()}; {', '.join(f'{name} {version}' for name, version in versions.items())}")
+            print(render(cases, results))
+            print(f"~ other processes took more than {NOISE_NOTED:.0%} of the machine during the median run")
+    if options.json:
+        record = {"machine": machine(), "versions": versions, "seconds": options.seconds, "results": results}
+        options.json.write_text(json.dumps(record, indent=2) + "\n")
+    return 1 if options.strict and goals_missed(cases, results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

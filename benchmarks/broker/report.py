@@ -1,0 +1,112 @@
+"""The table: medians, ratios to RabbitMQ in the same run, and which goals are reached. Pure text from figures."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+
+from benchmarks.broker.cases import Case, Figures, Goal
+
+SUBJECT = "leveret"
+REFERENCE = "rabbitmq"
+NOISE_NOTED = 0.1
+
+Results = Mapping[str, Mapping[str, Sequence[Figures]]]  # case -> broker -> one entry a repeat
+
+COLUMNS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
+    ("msg/s", lambda figures: _cell(figures, "rate", "{:,.0f}")),
+    ("CPU us", lambda figures: _cell(figures, "cpu_us", "{:.2f}")),
+    (
+        "p50/p99 us",
+        lambda figures: " / ".join(filter(None, (_cell(figures, k, "{:,.0f}") for k in ("p50_us", "p99_us")))),
+    ),
+    ("time s", lambda figures: _cell(figures, "seconds", "{:.3f}")),
+    ("memory MiB", lambda figures: _cell(figures, "memory_mib", "{:,.0f}")),
+    ("KiB each", lambda figures: _cell(figures, "bytes_each", "{:,.2f}", 1 / 1024)),
+)
+
+
+def _cell(figures: Figures, key: str, form: str, scale: float = 1.0) -> str:
+    return form.format(figures[key] * scale) if key in figures else ""
+
+
+def summary(case: Case, repeats: Sequence[Figures]) -> Figures:
+    """One figure of each kind: the median of the repeats, or the smallest where the case says so."""
+    return {
+        key: (min if key in case.smallest else statistics.median)(repeat[key] for repeat in repeats)
+        for key in repeats[0]
+    }
+
+
+def ratio(subject: Figures, reference: Figures) -> str:
+    """How Leveret compares: throughput times as high, and what it needs less of as a fraction."""
+    parts = []
+    if "seconds" not in subject and "p50_us" not in subject:
+        parts.append(f"{subject['rate'] / reference['rate']:.1f}x rate")
+    for key, word in (
+        ("p50_us", "p50"),
+        ("p99_us", "p99"),
+        ("seconds", "time"),
+        ("cpu_us", "CPU"),
+        ("memory_mib", "memory"),
+    ):
+        if subject.get(key, 0) > 0 and reference.get(key, 0) > 0:
+            parts.append(f"1/{reference[key] / subject[key]:.1f} {word}")
+    return ", ".join(parts)
+
+
+def verdict(goals: Sequence[Goal], figures: Figures) -> str:
+    """Each goal with yes or no; a figure that the table has no column for is shown."""
+    shown = {"cost_ratio": "{:.2f}x: "}
+    return ", ".join(
+        shown.get(goal.figure, "").format(figures[goal.figure]) + ("yes" if goal.reached(figures) else "NO")
+        for goal in goals
+    )
+
+
+def rows(case: Case, by_peer: Mapping[str, Sequence[Figures]]) -> list[list[str]]:
+    summaries = {peer: summary(case, repeats) for peer, repeats in by_peer.items() if repeats}
+    table: list[list[str]] = []
+    for peer, figures in summaries.items():
+        noisy = "~" if figures.get("noise", 0.0) > NOISE_NOTED else ""
+        subject = peer == SUBJECT
+        table.append(
+            [
+                case.title if not table else "",
+                peer + noisy,
+                *(cell(figures) for _, cell in COLUMNS),
+                ratio(figures, summaries[REFERENCE]) if subject and REFERENCE in summaries else "",
+                ", ".join(goal.text for goal in case.goals) if subject else "",
+                verdict(case.goals, figures) if subject or "cost_ratio" in figures else "",
+            ]
+        )
+    return table
+
+
+def render(cases: Sequence[Case], results: Results) -> str:
+    """The whole table as Markdown that also reads well in a terminal."""
+    header = ["case", "broker", *(name for name, _ in COLUMNS), "to RabbitMQ", "goal", "reached"]
+    body = [row for case in cases if case.name in results for row in rows(case, results[case.name])]
+    widths = [max(len(row[column]) for row in [header, *body]) for column in range(len(header))]
+    numeric = range(2, 2 + len(COLUMNS))
+
+    def line(row: Sequence[str]) -> str:
+        cells = (
+            cell.rjust(width) if column in numeric else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        return "| " + " | ".join(cells) + " |"
+
+    rule = ["-" * (width - 1) + ":" if column in numeric else "-" * width for column, width in enumerate(widths)]
+    return "\n".join(line(row) for row in [header, rule, *body])
+
+
+def goals_missed(cases: Sequence[Case], results: Results) -> list[str]:
+    """The goals that Leveret does not reach, in words."""
+    missed = []
+    for case in cases:
+        repeats = results.get(case.name, {}).get(SUBJECT)
+        if repeats:
+            figures = summary(case, repeats)
+            missed += [f"{case.name}: {goal.text}" for goal in case.goals if not goal.reached(figures)]
+    return missed

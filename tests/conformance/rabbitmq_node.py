@@ -1,0 +1,133 @@
+"""The oracle: a RabbitMQ server of our own in a temporary directory, gone without trace when the tests end.
+
+It has its own port mapper (epmd), cookie, database and log, so it disturbs no other node on the machine and two test
+runs can go on side by side."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+_SCRIPTS: Final = Path("/usr/lib/rabbitmq/bin")
+START_SECONDS_MAX: Final = 120.0
+
+# Neither the machine's memory nor its disk may raise an alarm in the middle of a test.
+_CONFIGURATION: Final = """
+disk_free_limit.absolute = 1MB
+vm_memory_high_watermark.relative = 0.9
+"""
+
+
+def free_port() -> int:
+    """A port nobody listens on now; the kernel does not hand it out again soon."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def end_process(process: "subprocess.Popen[bytes]") -> None:
+    """Ends the process and whatever it started; it leads its own process group."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=30)
+            return
+
+
+class RabbitNode:
+    """A server with its files: where it listens and what an operator can do to it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.host = "127.0.0.1"
+        self.port = free_port()
+        self.directory = directory
+        self.log = directory / "server.log"
+        self.server: subprocess.Popen[bytes] | None = None
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "HOME": str(directory),
+            "ERL_EPMD_PORT": str(free_port()),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": f"conformance-{os.getpid()}-{self.port}@localhost",
+            "RABBITMQ_NODE_PORT": str(self.port),
+            "RABBITMQ_DIST_PORT": str(free_port()),
+            "RABBITMQ_MNESIA_BASE": str(directory / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(directory / "log"),
+            "RABBITMQ_LOGS": "-",
+            "RABBITMQ_PID_FILE": str(directory / "pid"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "enabled_plugins"),
+            "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq"),
+            "RABBITMQ_CONF_ENV_FILE": str(directory / "rabbitmq-env.conf"),
+            # Idle schedulers sleep instead of spinning: the machine has other work.
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+sbwt none +sbwtdcpu none +sbwtdio none",
+        }
+        (directory / "enabled_plugins").write_text("[].\n")
+        (directory / "rabbitmq.conf").write_text(_CONFIGURATION)
+
+    def control(self, *arguments: str) -> str:
+        """Runs one `rabbitmqctl` command and gives what it printed."""
+        command = [str(_SCRIPTS / "rabbitmqctl"), "--quiet", *arguments]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, f"rabbitmqctl {arguments}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def spawn(self, command: list[str]) -> "subprocess.Popen[bytes]":
+        with self.log.open("ab") as output:
+            return subprocess.Popen(
+                command,
+                env=self.environment,
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def start(self) -> None:
+        """Starts the server and waits until it listens."""
+        self.server = self.spawn([str(_SCRIPTS / "rabbitmq-server")])
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while time.monotonic() < deadline:
+            assert self.server.poll() is None, f"rabbitmq-server ended while starting:\n{self.log.read_text()[-4000:]}"
+            with suppress(OSError), socket.create_connection((self.host, self.port), timeout=1):
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"rabbitmq-server does not listen after {START_SECONDS_MAX} s:\n{self.log.read_text()}")
+
+    def stop(self) -> None:
+        if self.server:
+            end_process(self.server)
+
+    def kill(self) -> None:
+        if self.server:
+            os.killpg(self.server.pid, signal.SIGKILL)
+            self.server.wait(timeout=30)
+
+
+@contextmanager
+def running_rabbitmq() -> Iterator[RabbitNode]:
+    """Starts a server on a free port and ends it with all its children and files."""
+    if not (_SCRIPTS / "rabbitmq-server").exists():
+        pytest.skip("rabbitmq-server is missing; install with: apt-get install rabbitmq-server")
+    directory = Path(tempfile.mkdtemp(prefix="leveret-rabbitmq-"))
+    node = RabbitNode(directory)
+    port_mapper = node.spawn(["epmd"])
+    try:
+        node.start()
+        yield node
+    finally:
+        node.stop()
+        end_process(port_mapper)
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,152 @@
+"""What the suite runs against: Leveret, or RabbitMQ as the oracle, behind one face.
+
+`LEVERET_CONFORMANCE_TARGET=rabbitmq` chooses the oracle; anything else is Leveret in a thread of the test process."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from tests.conformance.rabbitmq_node import RabbitNode, end_process, free_port, running_rabbitmq
+
+START_SECONDS_MAX: Final = 60.0
+ORACLE_IS_TARGET: Final = os.environ.get("LEVERET_CONFORMANCE_TARGET", "leveret") == "rabbitmq"
+
+
+class Target(Protocol):
+    """A running broker with the user guest, password guest, virtual host /."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str: ...
+
+    def close_connections(self) -> None:
+        """Makes the broker close every client connection, as an operator would."""
+
+    def raise_memory_alarm(self) -> None: ...
+
+    def clear_memory_alarm(self) -> None: ...
+
+
+class RestartableTarget(Protocol):
+    """A broker in its own process, with a data directory that outlives it."""
+
+    host: str
+    port: int
+
+    def kill(self) -> None:
+        """Ends the process at once, as a power cut would; nothing is flushed."""
+
+    def stop(self) -> None:
+        """Ends the process in good order."""
+
+    def start(self) -> None: ...
+
+
+class RabbitTarget:
+    """RabbitMQ in its own process, told what to do by rabbitmqctl."""
+
+    def __init__(self, node: RabbitNode) -> None:
+        self.node = node
+        self.host = node.host
+        self.port = node.port
+        self.url = f"amqp://guest:guest@{node.host}:{node.port}/"
+
+    def close_connections(self) -> None:
+        self.node.control("close_all_connections", "closed by the conformance tests")
+
+    def raise_memory_alarm(self) -> None:
+        self.node.control("set_vm_memory_high_watermark", "0.00001")
+
+    def clear_memory_alarm(self) -> None:
+        self.node.control("set_vm_memory_high_watermark", "0.9")
+
+
+class LeveretTarget:
+    """Leveret in a thread of this process."""
+
+    def __init__(self, broker: Any) -> None:
+        # The broker's type is not named, so that the oracle can be asked where Leveret is not built.
+        self.broker = broker
+        self.host: str = broker.host
+        self.port: int = broker.port
+        self.url: str = broker.url
+
+    def close_connections(self) -> None:
+        self.broker.close_connections("closed by the conformance tests")
+
+    def raise_memory_alarm(self) -> None:
+        self.broker.raise_alarm("memory")
+
+    def clear_memory_alarm(self) -> None:
+        self.broker.clear_alarm("memory")
+
+
+class LeveretProcess:
+    """Leveret as users run it: `python -m leveret serve` with a data directory."""
+
+    def __init__(self, data_directory: Path, host: str = "127.0.0.1") -> None:
+        self.host = host
+        self.port = free_port()
+        self.data_directory = data_directory
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "leveret", "serve", "--host", self.host, "--port", str(self.port)]
+        command += ["--data-dir", str(self.data_directory)]
+        log = self.data_directory.with_suffix(".log")
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, f"leveret serve ended while starting:\n{log.read_text()[-4000:]}"
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"leveret serve does not listen after {START_SECONDS_MAX} s:\n{log.read_text()}")
+
+    def stop(self) -> None:
+        assert self.process
+        end_process(self.process)
+
+    def kill(self) -> None:
+        assert self.process
+        self.process.kill()
+        self.process.wait(timeout=30)
+
+
+@contextmanager
+def running_target() -> Iterator[Target]:
+    """The broker that the suite shares."""
+    if ORACLE_IS_TARGET:
+        with running_rabbitmq() as node:
+            yield RabbitTarget(node)
+    else:
+        from leveret.testing import Broker
+
+        with Broker() as broker:
+            yield LeveretTarget(broker)
+
+
+@contextmanager
+def running_process(directory: Path, host: str = "127.0.0.1") -> Iterator[RestartableTarget]:
+    """A broker of a test's own, in its own process, which the test may restart."""
+    if ORACLE_IS_TARGET:
+        with running_rabbitmq() as node:
+            yield node
+    else:
+        server = LeveretProcess(directory / "data", host)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()

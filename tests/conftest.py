@@ -1,0 +1,28 @@
+"""What every suite shares: how hard hypothesis looks, and whether the data plane runs compiled."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+PURE = os.environ.get("LEVERET_PURE", "") not in ("", "0")
+
+# No deadline: other work on the machine must not fail a test. `fuzz` is what `make fuzz` uses.
+settings.register_profile("default", deadline=None, print_blob=True)
+settings.register_profile(
+    "fuzz", deadline=None, print_blob=True, max_examples=20_000, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_report_header() -> str:
+    return f"data plane: {'interpreted (LEVERET_PURE)' if PURE else 'compiled where built'}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    skip = pytest.mark.skip(reason="needs the compiled data plane")
+    for item in items:
+        if PURE and item.get_closest_marker("compiled"):
+            item.add_marker(skip)
