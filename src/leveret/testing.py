@@ -108,6 +108,13 @@ class Broker:
         """Makes the broker close every connection with 320, as an operator would."""
         self.call(lambda node: node.broker.close_connections(reason))
 
+    def raise_alarm(self, source: str) -> None:
+        """Makes the broker behave as if it were short of memory or disk: publishers are blocked until cleared."""
+        self.call(lambda node: node.broker.raise_alarm(source, f"low on {source}"))
+
+    def clear_alarm(self, source: str) -> None:
+        self.call(lambda node: node.broker.clear_alarm(source))
+
     # ---- context managers
 
     def __enter__(self) -> Broker:

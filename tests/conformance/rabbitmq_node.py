@@ -5,44 +5,24 @@ runs can go on side by side."""
 
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.conformance.server_process import end_process, free_port, kill_process, spawn, wait_until_serving
+
 _SCRIPTS: Final = Path("/usr/lib/rabbitmq/bin")
-START_SECONDS_MAX: Final = 120.0
 
 # Neither the machine's memory nor its disk may raise an alarm in the middle of a test.
 _CONFIGURATION: Final = """
 disk_free_limit.absolute = 1MB
 vm_memory_high_watermark.relative = 0.9
 """
-
-
-def free_port() -> int:
-    """A port nobody listens on now; the kernel does not hand it out again soon."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def end_process(process: "subprocess.Popen[bytes]") -> None:
-    """Ends the process and whatever it started; it leads its own process group."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=30)
-            return
 
 
 class RabbitNode:
@@ -83,28 +63,10 @@ class RabbitNode:
         assert done.returncode == 0, f"rabbitmqctl {arguments}: {done.stdout}{done.stderr}"
         return done.stdout
 
-    def spawn(self, command: list[str]) -> "subprocess.Popen[bytes]":
-        with self.log.open("ab") as output:
-            return subprocess.Popen(
-                command,
-                env=self.environment,
-                cwd=self.directory,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
     def start(self) -> None:
-        """Starts the server and waits until it listens."""
-        self.server = self.spawn([str(_SCRIPTS / "rabbitmq-server")])
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while time.monotonic() < deadline:
-            assert self.server.poll() is None, f"rabbitmq-server ended while starting:\n{self.log.read_text()[-4000:]}"
-            with suppress(OSError), socket.create_connection((self.host, self.port), timeout=1):
-                return
-            time.sleep(0.1)
-        raise AssertionError(f"rabbitmq-server does not listen after {START_SECONDS_MAX} s:\n{self.log.read_text()}")
+        """Starts the server and waits until it serves."""
+        self.server = spawn([str(_SCRIPTS / "rabbitmq-server")], self.log, self.environment)
+        wait_until_serving(self.server, self.port, self.log)
 
     def stop(self) -> None:
         if self.server:
@@ -112,8 +74,7 @@ class RabbitNode:
 
     def kill(self) -> None:
         if self.server:
-            os.killpg(self.server.pid, signal.SIGKILL)
-            self.server.wait(timeout=30)
+            kill_process(self.server)
 
 
 @contextmanager
@@ -123,7 +84,7 @@ def running_rabbitmq() -> Iterator[RabbitNode]:
         pytest.skip("rabbitmq-server is missing; install with: apt-get install rabbitmq-server")
     directory = Path(tempfile.mkdtemp(prefix="leveret-rabbitmq-"))
     node = RabbitNode(directory)
-    port_mapper = node.spawn(["epmd"])
+    port_mapper = spawn(["epmd"], node.log, node.environment)
     try:
         node.start()
         yield node

@@ -3,18 +3,16 @@
 `LEVERET_CONFORMANCE_TARGET=rabbitmq` chooses the oracle; anything else is Leveret in a thread of the test process."""
 
 import os
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from tests.conformance.rabbitmq_node import RabbitNode, end_process, free_port, running_rabbitmq
+from tests.conformance.rabbitmq_node import RabbitNode, running_rabbitmq
+from tests.conformance.server_process import end_process, free_port, kill_process, spawn, wait_until_serving
 
-START_SECONDS_MAX: Final = 60.0
 ORACLE_IS_TARGET: Final = os.environ.get("LEVERET_CONFORMANCE_TARGET", "leveret") == "rabbitmq"
 
 
@@ -100,28 +98,17 @@ class LeveretProcess:
 
     def start(self) -> None:
         command = [sys.executable, "-m", "leveret", "serve", "--host", self.host, "--port", str(self.port)]
-        command += ["--data-dir", str(self.data_directory)]
         log = self.data_directory.with_suffix(".log")
-        with log.open("ab") as output:
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-            )
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while time.monotonic() < deadline:
-            assert self.process.poll() is None, f"leveret serve ended while starting:\n{log.read_text()[-4000:]}"
-            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
-                return
-            time.sleep(0.05)
-        raise AssertionError(f"leveret serve does not listen after {START_SECONDS_MAX} s:\n{log.read_text()}")
+        self.process = spawn([*command, "--data-dir", str(self.data_directory)], log)
+        wait_until_serving(self.process, self.port, log)
 
     def stop(self) -> None:
-        assert self.process
-        end_process(self.process)
+        if self.process:
+            end_process(self.process)
 
     def kill(self) -> None:
-        assert self.process
-        self.process.kill()
-        self.process.wait(timeout=30)
+        if self.process:
+            kill_process(self.process)
 
 
 @contextmanager
@@ -145,8 +132,8 @@ def running_process(directory: Path, host: str = "127.0.0.1") -> Iterator[Restar
             yield node
     else:
         server = LeveretProcess(directory / "data", host)
-        server.start()
         try:
+            server.start()
             yield server
         finally:
             server.stop()

@@ -159,6 +159,8 @@ def test_a_consumer_sees_the_same_as_a_get(client: RawClient, topology: Topology
 
 
 def test_what_remains_beside_a_blind_copy_is_kept(client: RawClient, topology: Topology) -> None:
-    queue = topology.queue(client)
-    sent = encode_properties({**EVERY_PROPERTY, "headers": {"BCC": ["nobody"], **EVERY_TYPE}})
-    assert returned_raw(client, queue, sent) == encode_properties({**EVERY_PROPERTY, "headers": EVERY_TYPE})
+    # RabbitMQ writes this table anew, and then `L` as `l`.
+    kept = {name: value for name, value in EVERY_TYPE.items() if name != "other 64"}
+    sent = encode_properties({**EVERY_PROPERTY, "headers": {"BCC": ["nobody"], **kept}})
+    expected = encode_properties({**EVERY_PROPERTY, "headers": kept})
+    assert returned_raw(client, topology.queue(client), sent) == expected

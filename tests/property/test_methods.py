@@ -102,8 +102,8 @@ def test_noise_is_refused_or_stable(sample: tuple[int, bytes]) -> None:
     try:
         method = decode_method(number, payload)
     except HardError as error:
-        assert error.code in (501, 502)
-        assert error.method == number
+        assert error.code == 501
+        assert error.method == number or "UTF-8" in error.text
         return
     again = payload_of(encode_method(0, method))
     assert decode_method(number, again) == method

@@ -26,7 +26,7 @@ cdef inline void write_u32(unsigned char* p, Py_ssize_t at, unsigned int value) 
 
 cdef inline void write_u64(unsigned char* p, Py_ssize_t at, unsigned long long value) noexcept:
     write_u32(p, at, <unsigned int> (value >> 32))
-    write_u32(p, at + 4, <unsigned int> (value & 0xFFFFFFFF))
+    write_u32(p, at + 4, <unsigned int> value)
 
 cdef inline void copy_octets(unsigned char* to, Py_ssize_t at, const unsigned char* source, Py_ssize_t start, Py_ssize_t count) noexcept:
     memcpy(to + at, source + start, count)

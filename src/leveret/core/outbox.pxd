@@ -3,7 +3,7 @@ cimport cython
 
 from leveret.core.octets cimport copy_octets
 
-cdef Py_ssize_t CONGESTED_BYTES, CALM_BYTES, FIRST_BUFFER_BYTES, SPARE_BYTES, SPARES_MAX
+cdef Py_ssize_t CONGESTED_BYTES, CALM_BYTES, FLOODED_BYTES, FIRST_BUFFER_BYTES, SPARE_BYTES, SPARES_MAX
 
 
 @cython.final
@@ -17,6 +17,7 @@ cdef class Outbox:
     # Sealed pieces that go before data[start:end]: bytes-like, oldest first.
     cdef list pieces
     cdef Py_ssize_t piece_bytes
+    cdef Py_ssize_t referred_bytes
     cdef readonly bint congested
     cdef readonly bint dirty
     cdef list dirty_list
@@ -31,6 +32,7 @@ cdef class Outbox:
     @cython.locals(source="const unsigned char*")
     cpdef object write(self, bytes data)
     cpdef object pending(self)
+    cpdef bint flooded(self)
     cpdef list views(self, Py_ssize_t pieces_max)
     @cython.locals(left=Py_ssize_t, size=Py_ssize_t)
     cpdef object sent(self, Py_ssize_t count)

@@ -13,6 +13,8 @@ if not cython.compiled:
 # Above the first, consumers of this connection get nothing more; below the second they do again.
 CONGESTED_BYTES = 262144
 CALM_BYTES = 65536
+# A client that asks and asks without reading the answers is read no further above this; deliveries stop long before.
+FLOODED_BYTES = 16777216
 FIRST_BUFFER_BYTES = 512
 # Buffers of this size are passed on from one outbox to the next instead of being freed.
 SPARE_BYTES = 327680
@@ -28,6 +30,8 @@ class Outbox:
         self.capacity = 0
         self.pieces = None
         self.piece_bytes = 0
+        # How much of the pieces is bodies referred to, not counted exactly once some of it is sent: see drop_buffer.
+        self.referred_bytes = 0
         self.congested = False
         # True while this outbox stands in dirty_list, the node's list of connections with something to send.
         self.dirty = False
@@ -83,6 +87,7 @@ class Outbox:
             self.start = self.end
         self.pieces.append(memoryview(body)[start:end])
         self.piece_bytes += end - start
+        self.referred_bytes += end - start
         self.wrote(0)
         return 0
 
@@ -95,6 +100,10 @@ class Outbox:
     def pending(self):
         """How many octets wait here."""
         return self.end - self.start + self.piece_bytes
+
+    def flooded(self):
+        """Whether far more waits here than deliveries alone can have put here. Bodies referred to cost nothing."""
+        return self.end - self.start + self.piece_bytes - self.referred_bytes > FLOODED_BYTES
 
     def views(self, pieces_max):
         """What to send next, as memoryviews, oldest first."""
@@ -126,6 +135,7 @@ class Outbox:
         self.start = 0
         self.end = 0
         self.pieces = None
+        self.referred_bytes = 0
         if self.capacity > 4096:
             if self.capacity == SPARE_BYTES and len(self.spares) < SPARES_MAX:
                 self.spares.append(self.data)

@@ -50,5 +50,5 @@ cdef class Router:
     cpdef Route route(self, bytes address)
     @cython.locals(exchange=Exchange, nearby=list)
     cdef bint by_key_only(self, Exchange start)
-    @cython.locals(exchange=Exchange, queue=Queue)
+    @cython.locals(exchange=Exchange, queue=Queue, matcher=Matcher)
     cpdef tuple resolve(self, Exchange start, list keys, object properties)

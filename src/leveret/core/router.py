@@ -18,6 +18,7 @@ class NamesMatcher(Matcher):
 
     def __init__(self, queues, replies):
         self.by_key_only = True
+        self.first_key_only = False
         self.count = 0
         self.queues = queues
         self.replies = replies
@@ -145,8 +146,12 @@ class Router:
         seen = {start}
         while todo:
             exchange = todo.pop()
+            matcher = exchange.matcher
             for key in keys:
-                exchange.matcher.collect(key, properties, found)
+                matcher.collect(key, properties, found)
+                if matcher.first_key_only:
+                    # It picks one destination, and copies do not make it pick again.
+                    break
             if not found and exchange.alternate is not None:
                 alternate = self.exchanges.get(exchange.alternate)
                 if alternate is not None:

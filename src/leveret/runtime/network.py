@@ -9,9 +9,7 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable
-from typing import Protocol
-
-from leveret.core.outbox import Outbox
+from typing import Any, Protocol
 
 RECEIVE_BYTES = 262144
 # Pieces of one sendmsg; the kernel takes at most 1024.
@@ -22,6 +20,26 @@ ACCEPT_PAUSE_S = 0.5
 # How long a closing connection may take to send its last octets and to see the peer close.
 DRAIN_DEADLINE_S = 2.0
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+# Why a pump does not read: its session said so; its peer does not read either; it is closing.
+PAUSE_SESSION = 1
+PAUSE_FLOODED = 2
+PAUSE_CLOSING = 4
+
+
+class Outbox(Protocol):
+    """What a pump needs of the compiled outbox."""
+
+    # The pump that empties it.
+    owner: Any
+
+    def pending(self) -> int: ...
+    def flooded(self) -> bool: ...
+    def views(self, pieces_max: int) -> list[memoryview]: ...
+    def sent(self, count: int) -> None: ...
+    def calm_down(self) -> bool: ...
+    def discard(self) -> None: ...
 
 
 class Endpoint(Protocol):
@@ -39,7 +57,8 @@ class Endpoint(Protocol):
 
 
 class Switchboard:
-    """What the pumps of one loop share: the receive buffer, and the connections with something to send."""
+    """What the pumps of one loop share: the receive buffer, the outboxes with something in them (which put
+    themselves on the list), and spare buffers that outboxes pass on to one another."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -48,9 +67,6 @@ class Switchboard:
         self.dirty: list[Outbox] = []
         self.spares: list[bytearray] = []
         self._scheduled = False
-
-    def new_outbox(self) -> Outbox:
-        return Outbox(self.dirty, self.spares)
 
     def kick(self) -> None:
         """To be called after anything that may have written into outboxes: flushes them when the turn ends."""
@@ -80,6 +96,7 @@ class Pump:
         "_closing",
         "_drain_timer",
         "_fd",
+        "_pauses",
         "_reading",
         "_sock",
         "_writing",
@@ -93,6 +110,8 @@ class Pump:
         self._sock: socket.socket | None = sock
         self._fd = sock.fileno()
         self.peer = peer
+        # Why nothing is read at present: a set of PAUSE bits. `_reading` says whether the loop watches the socket.
+        self._pauses = 0
         self._reading = False
         self._writing = False
         self._closing = False
@@ -113,12 +132,14 @@ class Pump:
         """Closing, with the last octets not yet sent."""
         return self._closing and self.endpoint is not None and self.endpoint.outbox.pending() > 0
 
-    def resume_reading(self) -> None:
-        if not self._reading and not self._closing and self._sock is not None:
+    def resume_reading(self, why: int = PAUSE_SESSION) -> None:
+        self._pauses &= ~why
+        if self._pauses == 0 and not self._reading and self._sock is not None:
             self._reading = True
             self._board.loop.add_reader(self._fd, self._readable)
 
-    def pause_reading(self) -> None:
+    def pause_reading(self, why: int = PAUSE_SESSION) -> None:
+        self._pauses |= why
         if self._reading:
             self._reading = False
             self._board.loop.remove_reader(self._fd)
@@ -139,6 +160,8 @@ class Pump:
             self._drop("closed by peer")
             return
         endpoint.received(board.buffer, size)
+        if endpoint.outbox.flooded():
+            self.pause_reading(PAUSE_FLOODED)
         if board.dirty:
             board.kick()
 
@@ -176,6 +199,8 @@ class Pump:
         elif not pending and self._writing:
             self._writing = False
             self._board.loop.remove_writer(self._fd)
+        if self._pauses & PAUSE_FLOODED and not outbox.flooded():
+            self.resume_reading(PAUSE_FLOODED)
         if calmed:
             endpoint.calmed()
         if self._closing and not outbox.pending():
@@ -196,7 +221,7 @@ class Pump:
             return
         self._closing = True
         self._drain_timer = self._board.loop.call_later(DRAIN_DEADLINE_S, self._drop, "closed")
-        self.pause_reading()
+        self.pause_reading(PAUSE_CLOSING)
         self.flush()
 
     def _say_goodbye(self) -> None:
@@ -229,7 +254,7 @@ class Pump:
         sock, self._sock = self._sock, None
         if sock is None:
             return
-        self.pause_reading()
+        self.pause_reading(PAUSE_CLOSING)
         if self._writing:
             self._writing = False
             self._board.loop.remove_writer(self._fd)

@@ -34,15 +34,18 @@ PRIORITY_MAX = 2**31 - 1
 
 
 def qos(desk: ChannelDesk, method: BasicQos) -> None:
-    """global=false is for consumers that start later, each with its own limit; global=true for the channel."""
+    """global=true limits the channel. global=false is for consumers that start later, each with its own limit; like
+    RabbitMQ's it lifts the channel's limit."""
     if method.global_:
         desk.core.prefetch_count = method.prefetch_count
         desk.core.prefetch_bytes = method.prefetch_size
-        desk.core.unpark()
     else:
         desk.prefetch_count = method.prefetch_count
         desk.prefetch_bytes = method.prefetch_size
+        desk.core.prefetch_count = 0
+        desk.core.prefetch_bytes = 0
     desk.send(BasicQosOk())
+    desk.core.unpark()
 
 
 def consume(desk: ChannelDesk, method: BasicConsume) -> None:
@@ -72,7 +75,7 @@ def _check_arguments(arguments: dict[str, Any], what: str) -> None:
 
 def _check_exclusive(queue: Queue, exclusive: bool, what: str) -> None:
     consumers = queue.subscribers or ()
-    if consumers and (exclusive or consumers[0].exclusive):
+    if (exclusive and queue.single_active) or (consumers and (exclusive or consumers[0].exclusive)):
         raise SoftError(403, f"{what} in exclusive use")
 
 

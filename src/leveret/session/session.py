@@ -18,6 +18,7 @@ from leveret.broker.broker import Broker
 from leveret.broker.topology import Topology
 from leveret.broker.vhost import LiveVhost
 from leveret.core.connection import Connection
+from leveret.core.outbox import Outbox
 from leveret.errors import AmqpError, HardError, SoftError
 from leveret.runtime.network import Pump, Switchboard
 from leveret.session import basic_methods, exchange_methods, handshake, mode_methods, queue_methods
@@ -59,6 +60,8 @@ CHANNEL_HANDLERS: dict[int, Any] = {
 # How long a client may take to answer connection.close before the socket is closed anyway.
 CLOSE_DEADLINE_S = 5.0
 RUNNING = 0
+# Control methods of one connection handled before the loop turns to others.
+METHODS_A_TURN = 256
 
 
 class Session:
@@ -72,7 +75,7 @@ class Session:
         self.pump = pump
         self.peer = pump.peer
         self.connection_id = broker.new_connection_id()
-        self.outbox = board.new_outbox()
+        self.outbox = Outbox(board.dirty, board.spares)
         self.core = Connection(self.outbox, FRAME_MAX_BEFORE_AUTHENTICATION, settings.channel_max)
         self.desks: dict[int, ChannelDesk] = {}
         # The protocol header as far as it has come, or None once it is complete.
@@ -80,6 +83,8 @@ class Session:
         # The only method allowed next while the connection is being opened; RUNNING afterwards.
         self._expected = ConnectionStartOk.METHOD
         self._suspended = False
+        # The pending resume of a session that gave way to others.
+        self._turn: asyncio.Handle | None = None
         self._task: asyncio.Future[None] | None = None
         self._closing = False
         self.gone = False
@@ -144,6 +149,7 @@ class Session:
     def _run(self, data: bytearray | None, size: int) -> None:
         """Works through a chunk, or goes on with the one it stopped in."""
         fresh = data is not None
+        handled = 0
         while not self.gone:
             try:
                 event = self.core.feed(data, size) if fresh else self.core.proceed()
@@ -167,6 +173,11 @@ class Session:
                 fresh = False
                 log.exception("connection handler failed", peer=self.peer_name, user=self.user)
                 self.fail(HardError(541, "the broker made a mistake; its log says more"))
+            handled += 1
+            if handled == METHODS_A_TURN and not self._suspended:
+                # Others want their turn, too: the rest of this chunk waits for the next one.
+                self.suspend()
+                self._turn = self.board.loop.call_soon(self.resume)
             if self._suspended:
                 self.core.detach()
                 return
@@ -190,6 +201,9 @@ class Session:
         self.pump.pause_reading()
 
     def resume(self) -> None:
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
         self._suspended = False
         self._run(None, 0)
         if not self._suspended and not self.gone:
