@@ -14,8 +14,8 @@ from leveret.catalog.arguments import assert_same_argument, assert_same_property
 from leveret.catalog.records import Arguments, BindingRecord, ExchangeRecord, QueueRecord
 from leveret.core.contract import Queue
 from leveret.errors import HardError, SoftError
-from leveret.queues.registry import kind_from_arguments, queue_type
 from leveret.queues.queue_type import ARGUMENT_CHECKS
+from leveret.queues.registry import kind_from_arguments, queue_type
 from leveret.routing.registry import exchange_type
 
 RESERVED_PREFIX = "amq."

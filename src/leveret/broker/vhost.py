@@ -10,6 +10,7 @@ from typing import Protocol
 from leveret.catalog.commands import Added, Change
 from leveret.catalog.records import BindingRecord, ExchangeRecord, QueueRecord
 from leveret.core.contract import Queue
+from leveret.core.matcher import Matcher
 from leveret.core.reply import ReplyQueue
 from leveret.core.router import Exchange, NamesMatcher, Router
 from leveret.queues.registry import queue_type
@@ -53,7 +54,7 @@ class LiveVhost:
 
     def _add_exchange(self, record: ExchangeRecord) -> None:
         if record.name == "":
-            matcher = NamesMatcher(self.queues, self.replies)
+            matcher: Matcher = NamesMatcher(self.queues, self.replies)
         else:
             matcher = exchange_type(record.kind).matcher(record.arguments, self._pick)
         alternate = record.arguments.get("alternate-exchange")

@@ -10,8 +10,8 @@ from typing import Any
 
 from leveret.catalog.records import Arguments
 from leveret.core.field_types import Timestamp
+from leveret.core.wording import shown_type
 from leveret.errors import SoftError
-from leveret.wording import shown_type
 
 # Milliseconds and lengths beyond this do not fit the timers and counters of any client.
 DURATION_MS_MAX = 4294967295

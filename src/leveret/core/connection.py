@@ -7,8 +7,8 @@ consumed: the caller closes what must be closed and proceeds. Never touches a so
 
 import cython
 
+from leveret.core.wording import frame_problem
 from leveret.errors import HardError
-from leveret.wording import frame_problem
 
 if not cython.compiled:
     from leveret.core.channel import OPEN

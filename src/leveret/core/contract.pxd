@@ -45,6 +45,8 @@ cdef class Subscriber:
 cdef class Queue:
     cdef readonly bytes name
     cdef public object record
+    cdef readonly bint single_active
+    cdef readonly list subscribers
     cdef readonly bint deleted
 
     cpdef int publish(self, Message message) except -1

@@ -73,12 +73,19 @@ class Subscriber:
 class Queue:
     """Where messages wait. `record` is the catalog's entry for it, for the control plane."""
 
-    __slots__ = ("deleted", "name", "record")
+    __slots__ = ("deleted", "name", "record", "single_active", "subscribers")
 
-    def __init__(self, name, record):
+    def __init__(self, name, record, single_active=False):
         self.name = name
         self.record = record
+        # Only the subscriber that came first gets messages; the next takes over when it goes.
+        self.single_active = single_active
+        # In the order they came; None while there are none: most queues of a large broker have none.
+        self.subscribers = None
         self.deleted = False
+
+    def subscriber_count(self):
+        return len(self.subscribers) if self.subscribers else 0
 
     def publish(self, message):
         """Takes a message at the tail: ACCEPTED, or REFUSED when the queue's overflow rule says so."""

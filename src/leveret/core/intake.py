@@ -6,8 +6,8 @@ frames and by the session with modes; asks the gate, a control-plane object, onl
 
 import cython
 
+from leveret.core.wording import frame_problem
 from leveret.errors import HardError, SoftError
-from leveret.wording import frame_problem
 
 if not cython.compiled:
     from leveret.core.content import write_confirm, write_return

@@ -3,7 +3,6 @@
 Imported only by core modules that run uncompiled; never by anything outside core/."""
 
 
-
 def read_u16(p, at):
     return (p[at] << 8) | p[at + 1]
 

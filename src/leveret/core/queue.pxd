@@ -9,8 +9,6 @@ from leveret.core.rota cimport Rota
 cdef class ClassicQueue(Queue):
     cdef ReadyList ready
     cdef Rota rota
-    cdef readonly list subscribers
-    cdef readonly bint single_active
     cdef unsigned long long next_position
     cdef readonly Py_ssize_t unacked_count
     cdef readonly long long unacked_bytes

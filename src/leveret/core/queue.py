@@ -24,19 +24,15 @@ class ClassicQueue(Queue):
         "requeued_total",
         "rota",
         "settled_total",
-        "single_active",
-        "subscribers",
         "unacked_bytes",
         "unacked_count",
     )
 
     def __init__(self, name, record, single_active=False):
-        Queue.__init__(self, name, record)
+        Queue.__init__(self, name, record, single_active)
         self.ready = ReadyList()
-        # Made with the first subscriber: most queues of a large broker have none or one.
+        # Made with the first subscriber.
         self.rota = None
-        self.subscribers = None
-        self.single_active = single_active
         # Position of the next message; also the order in which returned messages are handed out again.
         self.next_position = 1
         self.unacked_count = 0
@@ -161,9 +157,6 @@ class ClassicQueue(Queue):
         return 0
 
     # ---- control
-
-    def subscriber_count(self):
-        return len(self.subscribers) if self.subscribers else 0
 
     def ready_count(self):
         return self.ready.count

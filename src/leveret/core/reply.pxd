@@ -9,6 +9,5 @@ cdef Py_ssize_t REPLY_BYTES_MAX
 
 cdef class ReplyQueue(Queue):
     cdef Consumer consumer
-    cdef readonly list subscribers
     cdef readonly unsigned long long delivered_total
     cdef readonly unsigned long long dropped_total

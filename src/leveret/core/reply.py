@@ -17,7 +17,6 @@ class ReplyQueue(Queue):
     def __init__(self, name):
         Queue.__init__(self, name, None)
         self.consumer = None
-        self.subscribers = []
         self.delivered_total = 0
         self.dropped_total = 0
 
@@ -35,7 +34,4 @@ class ReplyQueue(Queue):
 
     def unsubscribe(self, subscriber):
         self.consumer = None
-        self.subscribers = []
-
-    def subscriber_count(self):
-        return len(self.subscribers)
+        self.subscribers = None

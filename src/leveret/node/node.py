@@ -5,6 +5,7 @@ Assembles the rooms and holds nothing else. Several nodes can run in one process
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from leveret.broker.broker import Broker
 from leveret.broker.topology import Topology
@@ -18,7 +19,6 @@ from leveret.session.settings import SessionSettings
 
 # How long connections get to answer the close of a stopping node.
 STOP_DEADLINE_S = 3.0
-STOP_POLL_S = 0.01
 
 
 class Node:
@@ -39,8 +39,10 @@ class Node:
         )
         self._board: Switchboard | None = None
         self._listener: Listener | None = None
-        # Every accepted socket, those in their handshake included.
-        self._pumps: set[Pump] = set()
+        # Every accepted connection, those in their handshake included.
+        self._sessions: dict[Pump, Session] = {}
+        # Set by the last of them when the node stops.
+        self._drained: asyncio.Event | None = None
 
     def start(self) -> None:
         """Listens; must be called on the loop that the node is to run on."""
@@ -66,27 +68,32 @@ class Node:
 
     def _accepted(self, pump: Pump) -> None:
         assert self._board is not None
-        self._pumps.add(pump)
-        pump.on_closed = self._pumps.discard
-        pump.start(Session(self.broker, self.topology, self._session_settings, self._board, pump))
+        session = Session(self.broker, self.topology, self._session_settings, self._board, pump)
+        self._sessions[pump] = session
+        pump.on_closed = self._closed
+        pump.start(session)
+
+    def _closed(self, pump: Pump) -> None:
+        self._sessions.pop(pump, None)
+        if self._drained is not None and not self._sessions:
+            self._drained.set()
 
     def kick(self) -> None:
         """After changing the broker from outside a session: sends what that has put into outboxes."""
         if self._board is not None:
             self._board.kick()
 
-    async def stop(self) -> None:
+    async def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
         """Accepts no more, closes connections with 320, waits a moment for them, then closes their sockets."""
         if self._listener is not None:
             self._listener.close()
-        self.broker.close_connections("broker forced connection closure with reason 'shutdown'")
+        for session in list(self._sessions.values()):
+            session.shut_down("broker forced connection closure with reason 'shutdown'")
         self.kick()
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + STOP_DEADLINE_S
-        while self.broker.connections and loop.time() < deadline:
-            await asyncio.sleep(STOP_POLL_S)
-        while any(pump.finishing for pump in self._pumps) and loop.time() < deadline:
-            await asyncio.sleep(STOP_POLL_S)
-        for pump in list(self._pumps):
+        if self._sessions:
+            self._drained = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._drained.wait(), deadline_s)
+        for pump in list(self._sessions):
             pump.abort("shutdown")
         self.broker.close()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import resource
 import signal
-import sys
 
+import click
 import uvloop
 
 from leveret import __version__
@@ -29,9 +30,16 @@ def serve(settings: Settings) -> None:
         os.makedirs(data_dir, mode=0o700, exist_ok=True)
     except OSError as error:
         raise StartupError(f"cannot use the data directory {data_dir}: {error.strerror}") from None
+    _allow_many_connections()
     gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings, data_dir))
+
+
+def _allow_many_connections() -> None:
+    """Every connection is a file descriptor: takes all that the system allows this process."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _serve(settings: Settings, data_dir: str) -> None:
@@ -45,12 +53,12 @@ async def _serve(settings: Settings, data_dir: str) -> None:
     # Everything made so far lives as long as the process: the collector need not look at it again.
     gc.freeze()
     await stopped.wait()
-    print("stopping", file=sys.stderr, flush=True)
+    click.echo("stopping", err=True)
     await node.stop()
 
 
 def _announce(node: Node, data_dir: str) -> None:
     mode = " (interpreted: LEVERET_PURE is set)" if PURE else ""
-    print(f"leveret {__version__}{mode}, process {os.getpid()}", flush=True)
-    print(f"  AMQP 0-9-1  amqp://{node.host}:{node.port}", flush=True)
-    print(f"  data        {data_dir}", flush=True)
+    click.echo(f"leveret {__version__}{mode}, process {os.getpid()}")
+    click.echo(f"  AMQP 0-9-1  amqp://{node.host}:{node.port}")
+    click.echo(f"  data        {data_dir}")

@@ -10,8 +10,8 @@ from leveret.catalog import arguments as check
 from leveret.catalog.arguments import Check
 from leveret.catalog.records import QueueRecord
 from leveret.core.contract import Queue
+from leveret.core.wording import shown_type
 from leveret.errors import SoftError
-from leveret.wording import shown_type
 
 # Every argument a queue of any type can have, with its check. A name that is not here is not ours and is ignored.
 ARGUMENT_CHECKS: dict[str, Check] = {

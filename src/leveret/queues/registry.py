@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from leveret.catalog.records import Arguments
+from leveret.core.wording import shown_type
 from leveret.errors import SoftError
 from leveret.queues.classic import Classic
 from leveret.queues.queue_type import QueueType
-from leveret.wording import shown_type
 
 DEFAULT = "classic"
 _TYPES: dict[str, QueueType] = {queue_type.name: queue_type for queue_type in (Classic(),)}

@@ -9,9 +9,9 @@ from typing import Any
 
 from leveret.core.hash_matcher import ConsistentHashMatcher
 from leveret.core.matcher import Matcher
+from leveret.core.wording import shown_value
 from leveret.errors import SoftError
 from leveret.routing.exchange_type import ExchangeType, Pick, text_argument
-from leveret.wording import shown_value
 
 __all__ = ["HASH_PROPERTIES", "WEIGHT_MAX", "ConsistentHash"]
 

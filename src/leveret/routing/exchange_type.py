@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar, final
 
 from leveret.core.matcher import Matcher
+from leveret.core.wording import shown_type
 from leveret.errors import SoftError
-from leveret.wording import shown_type
 
 __all__ = ["ALTERNATE_EXCHANGE", "ExchangeType", "Pick", "text_argument"]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from leveret.core.headers_matcher import X_MATCH_VALUES, HeadersMatcher
 from leveret.core.matcher import Matcher
+from leveret.core.wording import shown_type, shown_value
 from leveret.errors import SoftError
 from leveret.routing.exchange_type import ExchangeType, Pick
-from leveret.wording import shown_type, shown_value
 
 __all__ = ["Headers"]
 

@@ -1,4 +1,4 @@
-"""Randomness: names nobody can guess, and picks that need not be secret. Handed in, so that a test can load the dice."""
+"""Randomness: names nobody can guess, and picks that need not be secret. Handed in, so that tests can load it."""
 
 from __future__ import annotations
 

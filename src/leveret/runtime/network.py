@@ -28,24 +28,11 @@ PAUSE_FLOODED = 2
 PAUSE_CLOSING = 4
 
 
-class Outbox(Protocol):
-    """What a pump needs of the compiled outbox."""
-
-    # The pump that empties it.
-    owner: Any
-
-    def pending(self) -> int: ...
-    def flooded(self) -> bool: ...
-    def views(self, pieces_max: int) -> list[memoryview]: ...
-    def sent(self, count: int) -> None: ...
-    def calm_down(self) -> bool: ...
-    def discard(self) -> None: ...
-
-
 class Endpoint(Protocol):
     """What a pump needs of a session."""
 
-    outbox: Outbox
+    # core.outbox.Outbox, which this floor cannot name.
+    outbox: Any
 
     def received(self, data: bytearray, size: int) -> None: ...
 
@@ -64,7 +51,7 @@ class Switchboard:
         self.loop = loop
         self.buffer = bytearray(RECEIVE_BYTES)
         self.view = memoryview(self.buffer)
-        self.dirty: list[Outbox] = []
+        self.dirty: list[Any] = []
         self.spares: list[bytearray] = []
         self._scheduled = False
 
@@ -127,11 +114,6 @@ class Pump:
 
     # ---- in
 
-    @property
-    def finishing(self) -> bool:
-        """Closing, with the last octets not yet sent."""
-        return self._closing and self.endpoint is not None and self.endpoint.outbox.pending() > 0
-
     def resume_reading(self, why: int = PAUSE_SESSION) -> None:
         self._pauses &= ~why
         if self._pauses == 0 and not self._reading and self._sock is not None:
@@ -190,7 +172,7 @@ class Pump:
             return
         self._after_flush(outbox, endpoint)
 
-    def _after_flush(self, outbox: Outbox, endpoint: Endpoint) -> None:
+    def _after_flush(self, outbox: Any, endpoint: Endpoint) -> None:
         pending = outbox.pending()
         calmed = outbox.calm_down()
         if pending and not self._writing:
@@ -288,7 +270,9 @@ class Listener:
         except OSError:
             self._sock.close()
             raise
-        self.host, self.port = self._sock.getsockname()[:2]
+        name = self._sock.getsockname()
+        self.host: str = name[0]
+        self.port: int = name[1]
         board.loop.add_reader(self._sock.fileno(), self._acceptable)
 
     def _acceptable(self) -> None:

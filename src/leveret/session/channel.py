@@ -16,11 +16,11 @@ from leveret.core.contract import Queue
 from leveret.core.intake import Intake
 from leveret.core.properties import Properties
 from leveret.core.router import Exchange
+from leveret.core.wording import shown_type
 from leveret.errors import SoftError
 from leveret.wire.basic_methods import BasicCancel
 from leveret.wire.codec import encode_method
 from leveret.wire.method import Method
-from leveret.wording import shown_type
 
 if TYPE_CHECKING:
     from leveret.session.session import Session
@@ -139,9 +139,7 @@ class ChannelDesk:
         """The consumer's queue was deleted."""
         self.core.remove_consumer(tag)
         if self.session.client_can("consumer_cancel_notify"):
-            self.session.send_after_reply(
-                self.number, BasicCancel(tag.decode("utf-8", "surrogateescape"), nowait=True)
-            )
+            self.session.send_after_reply(self.number, BasicCancel(tag.decode("utf-8", "surrogateescape"), nowait=True))
 
     # ---- the end
 

@@ -57,9 +57,7 @@ def server_properties(cluster_name: str) -> dict[str, Any]:
 
 def send_start(session: Session) -> None:
     session.send(
-        ConnectionStart(
-            0, 9, server_properties(session.settings.cluster_name), " ".join(MECHANISMS).encode(), b"en_US"
-        )
+        ConnectionStart(0, 9, server_properties(session.settings.cluster_name), " ".join(MECHANISMS).encode(), b"en_US")
     )
 
 

@@ -1,4 +1,4 @@
-"""Heartbeats of one connection: sent when nothing else was for half the interval, missed twice when the peer is gone."""
+"""Heartbeats of one connection: sent when nothing else was for half the interval, missed twice: the peer is gone."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ class Heartbeat:
         "_timer",
     )
 
-    def __init__(
-        self, board: Switchboard, pump: Pump, core: Connection, outbox: Outbox, heartbeat_s: int
-    ) -> None:
+    def __init__(self, board: Switchboard, pump: Pump, core: Connection, outbox: Outbox, heartbeat_s: int) -> None:
         self._board = board
         self._pump = pump
         self._core = core

@@ -57,6 +57,7 @@ CHANNEL_HANDLERS: dict[int, Any] = {
     **basic_methods.HANDLERS,
     **mode_methods.HANDLERS,
 }
+HANDSHAKE_HANDLERS: dict[int, Any] = handshake.HANDLERS
 # How long a client may take to answer connection.close before the socket is closed anyway.
 CLOSE_DEADLINE_S = 5.0
 RUNNING = 0
@@ -242,7 +243,7 @@ class Session:
             return
         elif self._expected != RUNNING and method_id == self._expected:
             with naming(method_id):
-                handshake.HANDLERS[method_id](self, method)
+                HANDSHAKE_HANDLERS[method_id](self, method)
         elif self._expected == RUNNING and isinstance(method, ConnectionUpdateSecret):
             self._update_secret(method)
         else:
@@ -349,6 +350,13 @@ class Session:
     def close_by_broker(self, code: int, text: str) -> None:
         self._start_close(ConnectionClose(code, f"{HardError(code, text).reply_text}"))
         self.board.kick()
+
+    def shut_down(self, text: str) -> None:
+        """The node stops: an open connection is told, a stranger is simply let go."""
+        if self._expected == RUNNING:
+            self.close_by_broker(320, text)
+        else:
+            self.drop("shutdown")
 
     def drop(self, reason: str) -> None:
         """Closes the socket without a word, as RabbitMQ does with strangers."""

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from leveret.core.field_types import Table
 from leveret.core.tables import decode_table, encode_table
+from leveret.core.wording import shown_octets
 from leveret.errors import HardError
 from leveret.wire import (
     access_methods,
@@ -22,10 +23,9 @@ from leveret.wire import (
     queue_methods,
     tx_methods,
 )
-from leveret.wire.constants import FRAME_END, FRAME_METHOD
+from leveret.wire.constants import CLASS_CONNECTION, FRAME_END, FRAME_METHOD
 from leveret.wire.limits import SHORTSTR_BYTES_MAX
 from leveret.wire.method import Method
-from leveret.wording import shown_octets
 
 __all__ = ["METHODS", "decode_method", "encode_method", "method_name"]
 
@@ -83,7 +83,9 @@ def decode_method(method: int, payload: bytes) -> Method:
         raise HardError(501, "Malformed UTF-8 in shortstr") from None
     except (_Malformed, HardError) as problem:
         # RabbitMQ's words; what exactly is wrong goes into the log with the cause.
-        raise HardError(501, f"cannot decode {shown_octets(payload)}", method) from problem
+        # A malformed login must not put its password there.
+        shown = shown_octets(b"" if method >> 16 == CLASS_CONNECTION else payload)
+        raise HardError(501, f"cannot decode {shown}", method) from problem
     return layout.cls(*values)
 
 

@@ -24,7 +24,7 @@ from leveret.wire.exchange_methods import ExchangeDeclare, ExchangeUnbindOk
 from leveret.wire.method import Method
 from leveret.wire.queue_methods import QueueDeclare, QueueDeclareOk, QueueUnbind
 from leveret.wire.tx_methods import TxSelect
-from leveret.wording import shown_octets
+from leveret.core.wording import shown_octets
 
 # A method and the octets after its id.
 SAMPLES: list[tuple[Method, bytes]] = [

@@ -33,8 +33,6 @@ _ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 27: 
 # A reply text has 255 octets: more of a frame than this never shows.
 _SHOWN_OCTETS_MAX = 256
 
-_ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 27: "\\e", 34: '\\"', 92: "\\\\"}
-
 
 def shown_type(value: Any) -> str:
     """The name RabbitMQ has for the field type this value came with."""

@@ -1,0 +1,140 @@
+"""What a channel has delivered and not seen settled: found by tag, taken singly or up to a tag, put back by rollback."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from collections.abc import Iterable
+
+import pytest
+
+from leveret.core.contract import Entry
+from leveret.core.unacked import Unacked
+from tests.unit.queues.dataplane import Workbench, message
+
+UNKNOWN = 2**64 - 1
+
+
+def delivered(tags: Iterable[int]) -> list[Entry]:
+    """Entries that a channel delivered with these tags; tags in between went to a consumer without acks."""
+    bench = Workbench()
+    channel = bench.open_channel()
+    queue = bench.add_queue()
+    for tag in tags:
+        while channel.last_tag < tag - 1:
+            queue.publish(message())
+            bench.get(channel, queue, no_ack=True)
+        queue.publish(message())
+        bench.get(channel, queue)
+        bench.sent()
+    entries: list[Entry] = channel.unacked.entries()
+    return entries
+
+
+def holding(tags: Iterable[int]) -> Unacked:
+    unacked = Unacked()
+    for entry in delivered(tags):
+        unacked.add(entry)
+    return unacked
+
+
+def held_tags(unacked: Unacked) -> list[int]:
+    return [entry.tag for entry in unacked.entries()]
+
+
+def test_nothing_is_found_where_nothing_is() -> None:
+    unacked = Unacked()
+    assert unacked.find(1) == -1
+    assert unacked.take(1) is None
+    assert unacked.take_first(UNKNOWN) is None
+    assert (unacked.count, unacked.entries()) == (0, [])
+
+
+def test_an_entry_is_taken_by_its_tag_once() -> None:
+    unacked = holding([1, 2, 3])
+    assert unacked.take(2).tag == 2
+    assert unacked.take(2) is None
+    assert unacked.count == 2
+    assert held_tags(unacked) == [1, 3]
+
+
+@pytest.mark.parametrize("tag", [0, 1, 4, 6, 7, 9, 11, UNKNOWN])
+def test_a_tag_in_a_gap_or_beyond_is_not_found(tag: int) -> None:
+    unacked = holding([2, 3, 5, 8, 10])
+    assert unacked.find(tag) == -1
+    assert unacked.take(tag) is None
+    assert unacked.count == 5
+
+
+@pytest.mark.parametrize("tag", [2, 3, 5, 8, 10])
+def test_every_tag_is_found_among_gaps(tag: int) -> None:
+    assert holding([2, 3, 5, 8, 10]).take(tag).tag == tag
+
+
+def test_take_first_stops_at_the_tag() -> None:
+    unacked = holding([1, 2, 5])
+    assert unacked.take_first(4).tag == 1
+    assert unacked.take_first(4).tag == 2
+    assert unacked.take_first(4) is None
+    assert unacked.take_first(5).tag == 5
+    assert unacked.count == 0
+
+
+def test_take_first_steps_over_what_was_taken_singly() -> None:
+    unacked = holding([1, 2, 3])
+    unacked.take(1)
+    assert unacked.take_first(UNKNOWN).tag == 2
+
+
+def test_restored_entries_stand_in_their_old_places() -> None:
+    unacked = holding([1, 2, 3, 4])
+    taken = [unacked.take(3), unacked.take(1)]
+    unacked.restore(taken)
+    assert held_tags(unacked) == [1, 2, 3, 4]
+    assert unacked.count == 4
+    assert unacked.take(3).tag == 3
+
+
+def test_takes_in_any_order_find_all_and_only_what_is_held() -> None:
+    entries = delivered(range(1, 800, 2))
+    rolls = random.Random(5)
+    unacked = Unacked()
+    for entry in entries:
+        unacked.add(entry)
+    left = {entry.tag for entry in entries}
+    while left:
+        tag = rolls.randrange(1, 801)
+        taken = unacked.take(tag)
+        assert (taken is not None) == (tag in left)
+        left.discard(tag)
+        assert unacked.count == len(left)
+        if rolls.random() < 0.1 and left:
+            lowest = unacked.take_first(UNKNOWN)
+            assert lowest.tag == min(left)
+            left.discard(lowest.tag)
+
+
+def test_one_message_kept_for_days_costs_nothing_while_many_pass_by() -> None:
+    bench = Workbench()
+    channel, queue = bench.open_channel(), bench.add_queue()
+    bench.consume(channel, queue)
+    note = message()
+    queue.publish(note)
+
+    def pass_by(count: int) -> None:
+        for _ in range(count):
+            queue.publish(note)
+            channel.settle(channel.last_tag, False, 0, 0)
+            bench.sent()
+
+    pass_by(200)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        pass_by(2000)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held_tags(channel.unacked) == [1]
+    # 2000 holes would be 16,000 octets.
+    assert after - before < 6_000
