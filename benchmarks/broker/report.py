@@ -43,15 +43,11 @@ def ratio(subject: Figures, reference: Figures) -> str:
     parts = []
     if "seconds" not in subject and "p50_us" not in subject:
         parts.append(f"{subject['rate'] / reference['rate']:.1f}x rate")
-    for key, word in (
-        ("p50_us", "p50"),
-        ("p99_us", "p99"),
-        ("seconds", "time"),
-        ("cpu_us", "CPU"),
-        ("memory_mib", "memory"),
-    ):
-        if subject.get(key, 0) > 0 and reference.get(key, 0) > 0:
-            parts.append(f"1/{reference[key] / subject[key]:.1f} {word}")
+    costs = {"p50_us": "p50", "p99_us": "p99", "seconds": "time", "cpu_us": "CPU", "memory_mib": "memory"}
+    for key, word in costs.items():
+        ours, theirs = subject.get(key, 0.0), reference.get(key, 0.0)
+        if ours > 0 and theirs > 0:
+            parts.append(f"1/{theirs / ours:.1f} {word}" if ours <= theirs else f"{ours / theirs:.1f}x {word}")
     return ", ".join(parts)
 
 

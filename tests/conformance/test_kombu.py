@@ -85,15 +85,16 @@ def test_simple_queue(connection: Connection) -> None:
             message.ack()
         with pytest.raises(queue.Empty):
             queue.get(block=False)
-        queue.queue.delete()
+    Queue(name)(connection.channel()).delete()
 
 
 def test_simple_queue_clear(connection: Connection) -> None:
-    with connection.SimpleBuffer(unique_name("buffer")) as queue:
+    name = unique_name("buffer")
+    with connection.SimpleBuffer(name) as queue:
         for number in range(3):
             queue.put(number)
         assert queue.clear() == 3
-        queue.queue.delete()
+    Queue(name)(connection.channel()).delete()
 
 
 def test_fanout_and_prefetch(connection: Connection) -> None:

@@ -30,6 +30,7 @@ def test_ratios_say_how_much_more_and_how_much_less() -> None:
     theirs = {"rate": 80_000.0, "cpu_us": 20.0}
     assert ratio(ours, theirs) == "25.0x rate, 1/50.0 CPU"
     assert ratio({"seconds": 0.5}, {"seconds": 5.0}) == "1/10.0 time"
+    assert ratio({"seconds": 0.5, "memory_mib": 300}, {"seconds": 5.0, "memory_mib": 100}) == "1/10.0 time, 3.0x memory"
 
 
 def test_the_table_names_what_is_reached_and_what_is_not() -> None:
