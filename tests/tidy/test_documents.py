@@ -1,11 +1,14 @@
-"""The commands that the documents name exist."""
+"""The commands that the documents name exist, and the README's example runs."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
 
+from leveret.testing import Broker
 from tests.tidy.tree import ROOT
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")
@@ -28,6 +31,17 @@ def test_make_targets_named_in_documents_exist(name: str) -> None:
 
 def test_readme_names_the_two_commands() -> None:
     assert {"run", "test"} <= commands_named((ROOT / "README.md").read_text())
+
+
+def test_readme_example_runs() -> None:
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)[0]
+    assert "127.0.0.1:5672" in code
+    with Broker() as broker:
+        example = code.replace("127.0.0.1:5672", f"{broker.host}:{broker.port}")
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", example], capture_output=True, text=True, timeout=60, check=False
+        )
+    assert (done.stdout, done.stderr) == ("two coffees, one tea\n", "")
 
 
 def test_an_unknown_target_is_noticed() -> None:

@@ -9,7 +9,6 @@ from leveret.core.rota cimport Rota
 cdef class ClassicQueue(Queue):
     cdef ReadyList ready
     cdef Rota rota
-    cdef unsigned long long next_position
     cdef readonly Py_ssize_t unacked_count
     cdef readonly long long unacked_bytes
     cdef readonly unsigned long long published_total
@@ -21,7 +20,9 @@ cdef class ClassicQueue(Queue):
 
     @cython.locals(subscriber=Subscriber, entry=Entry)
     cpdef int publish(self, Message message) except -1
-    cpdef int give(self, Subscriber subscriber, Entry entry) except -1
+    cpdef int lend(self, Subscriber subscriber, Entry entry) except -1
+    @cython.locals(entry=Entry, message=Message)
+    cpdef int give(self, Subscriber subscriber) except -1
     @cython.locals(subscriber=Subscriber)
     cpdef int dispatch(self) except -1
     cpdef int get(self, Subscriber getter) except -1

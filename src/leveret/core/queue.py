@@ -17,7 +17,6 @@ class ClassicQueue(Queue):
     __slots__ = (
         "delivered_total",
         "discarded_total",
-        "next_position",
         "published_total",
         "ready",
         "redelivered_total",
@@ -33,8 +32,6 @@ class ClassicQueue(Queue):
         self.ready = ReadyList()
         # Made with the first subscriber.
         self.rota = None
-        # Position of the next message; also the order in which returned messages are handed out again.
-        self.next_position = 1
         self.unacked_count = 0
         self.unacked_bytes = 0
         self.published_total = 0
@@ -51,34 +48,40 @@ class ClassicQueue(Queue):
         if self.ready.count == 0 and self.rota is not None:
             subscriber = self.rota.next()
             if subscriber is not None:
+                self.delivered_total += 1
                 if subscriber.no_ack:
-                    # Nobody will ever ask for it again: no entry is made.
-                    self.next_position += 1
-                    self.delivered_total += 1
+                    self.ready.skip()
                     self.settled_total += 1
                     subscriber.hand(message, False)
                 else:
-                    entry = make_entry(message, self.next_position)
-                    self.next_position += 1
-                    self.give(subscriber, entry)
+                    self.lend(subscriber, make_entry(message, self.ready.skip()))
                 return ACCEPTED
-        entry = make_entry(message, self.next_position)
-        self.next_position += 1
-        self.ready.push(entry)
+        self.ready.push(message)
         return ACCEPTED
 
     # ---- messages out
 
-    def give(self, subscriber, entry):
-        self.delivered_total += 1
-        if entry.delivery_count > 0:
-            self.redelivered_total += 1
-        if subscriber.no_ack:
-            self.settled_total += 1
-            return subscriber.hand(entry.message, entry.delivery_count > 0)
+    def lend(self, subscriber, entry):
+        """The subscriber gets the entry and will settle it."""
         self.unacked_count += 1
         self.unacked_bytes += len(entry.message.body)
         return subscriber.take(entry)
+
+    def give(self, subscriber):
+        """Gives the next ready message to a subscriber that can take it."""
+        self.delivered_total += 1
+        if subscriber.no_ack:
+            self.settled_total += 1
+            message = self.ready.pop_message()
+            if message is not None:
+                return subscriber.hand(message, False)
+            entry = self.ready.pop()
+            self.redelivered_total += 1
+            return subscriber.hand(entry.message, True)
+        entry = self.ready.pop()
+        if entry.delivery_count > 0:
+            self.redelivered_total += 1
+        return self.lend(subscriber, entry)
 
     def dispatch(self):
         if self.rota is None:
@@ -87,13 +90,13 @@ class ClassicQueue(Queue):
             subscriber = self.rota.next()
             if subscriber is None:
                 break
-            self.give(subscriber, self.ready.pop())
+            self.give(subscriber)
         return 0
 
     def get(self, getter):
         if self.ready.count == 0:
             return 0
-        self.give(getter, self.ready.pop())
+        self.give(getter)
         return 1
 
     # ---- what became of them

@@ -1,6 +1,7 @@
 cimport cython
 
-from leveret.core.contract cimport Entry
+from leveret.core.contract cimport Entry, make_entry
+from leveret.core.message cimport Message
 from leveret.core.ring cimport Ring
 
 
@@ -8,10 +9,14 @@ from leveret.core.ring cimport Ring
 cdef class ReadyList:
     cdef Ring fresh
     cdef list returned
+    cdef readonly unsigned long long next_position
     cdef readonly Py_ssize_t count
     cdef readonly long long bytes
 
-    cpdef int push(self, Entry entry) except -1
+    cpdef int push(self, Message message) except -1
+    cpdef unsigned long long skip(self) except 0
+    @cython.locals(message=Message)
+    cpdef Message pop_message(self)
     @cython.locals(entry=Entry)
     cpdef Entry pop(self)
     cpdef int put_back(self, Entry entry) except -1

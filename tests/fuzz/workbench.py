@@ -1,0 +1,270 @@
+"""The real broker and its real sessions in one thread, without sockets and with time that only moves when told.
+
+A Line takes the place of the network's pump: what the client says goes into the session in chunks, what the session
+writes is gathered in `heard`. The chunk's buffer is overwritten after each call, so that whoever still points into it
+reads rubbish. Errors that leave a session, and errors in the log, fail the test."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Final, Self
+
+from structlog.testing import capture_logs
+
+from leveret.broker.broker import Broker
+from leveret.broker.topology import Topology
+from leveret.core.contract import Queue
+from leveret.runtime.clock import Clock
+from leveret.runtime.dice import Dice
+from leveret.runtime.network import RECEIVE_BYTES, Switchboard
+from leveret.session.session import Session
+from leveret.session.settings import SessionSettings
+from tests.conformance.raw_client import Method
+from tests.fuzz.frames import said
+
+DRAIN_DEADLINE_S: Final = 2.0
+# More turns than any script needs: a session that keeps the loop busy for ever is a hang.
+TURNS_MAX: Final = 20_000
+
+
+class LoadedDice(Dice):
+    """Names in order, so that two runs say the same."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def name(self) -> str:
+        self._count += 1
+        return f"{self._count:022d}"
+
+    def pick(self, count: int) -> int:
+        self._count += 1
+        return self._count % count
+
+
+class StandingClock(Clock):
+    def monotonic(self) -> float:
+        return 0.0
+
+    def wall(self) -> float:
+        return 0.0
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """A loop whose time stands still while anything is ready to run."""
+
+    def __init__(self) -> None:
+        self._moment = 0.0
+        super().__init__()
+
+    def time(self) -> float:
+        return self._moment
+
+    def settle(self) -> None:
+        """Runs what is ready, and what that makes ready, until nothing is."""
+        for _ in range(TURNS_MAX):
+            if not self._ready:
+                return
+            self.call_soon(self.stop)
+            self.run_forever()
+        raise AssertionError(f"still busy after {TURNS_MAX} turns of the loop: {list(self._ready)[:3]}")
+
+    def advance(self, seconds: float) -> None:
+        until = self._moment + seconds
+        self.settle()
+        while timers := self.timers():
+            if timers[0] > until:
+                break
+            self._moment = timers[0]
+            # A turn with nothing ready would wait for the selector; this one finds the timer due.
+            self.call_soon(lambda: None)
+            self.settle()
+        self._moment = until
+
+    def timers(self) -> list[float]:
+        """When the timers that nobody has cancelled are due, soonest first."""
+        return sorted(handle.when() for handle in self._scheduled if not handle.cancelled())
+
+
+class Line:
+    """One client's connection. To the session it is the pump, to the test the client's end."""
+
+    def __init__(self, bench: Workbench, settings: SessionSettings) -> None:
+        self._bench = bench
+        self.peer = ("127.0.0.1", 50000)
+        self.heard = bytearray()
+        # How many octets the client still takes; None for all there are.
+        self.window: int | None = None
+        self.reading = True
+        self.closing = False
+        self.ended: str | None = None
+        self._inbox: deque[bytes] = deque()
+        self._drain_timer: asyncio.TimerHandle | None = None
+        self.session = Session(bench.broker, bench.topology, settings, bench.board, self)  # type: ignore[arg-type]
+        self.session.outbox.owner = self
+
+    # ---- the client
+
+    def say(self, *chunks: bytes) -> None:
+        """Sends chunks, each of which reaches the session by itself, and lets the broker finish with them."""
+        for chunk in chunks:
+            self._inbox.extend(chunk[at : at + RECEIVE_BYTES] for at in range(0, len(chunk), RECEIVE_BYTES))
+        self._bench.call(self._deliver)
+
+    def answers(self, *chunks: bytes) -> list[Method]:
+        """Says something and gives what came back for it."""
+        before = len(self.heard)
+        self.say(*chunks)
+        return said(bytes(self.heard[before:]))
+
+    def methods(self) -> list[Method]:
+        return said(bytes(self.heard))
+
+    def hang_up(self) -> None:
+        self._bench.call(self._drop, "closed by peer")
+
+    def take(self, octets: int) -> None:
+        """The client reads so much more."""
+        self.window = (self.window or 0) + octets
+        self._bench.call(self.flush)
+
+    @property
+    def unread(self) -> int:
+        """Octets the broker was not ready to take yet."""
+        return sum(map(len, self._inbox))
+
+    def _deliver(self) -> None:
+        buffer = self._bench.board.buffer
+        while self._inbox and self.reading and self.ended is None:
+            chunk = self._inbox.popleft()
+            buffer[: len(chunk)] = chunk
+            self.session.received(buffer, len(chunk))
+            assert len(buffer) == RECEIVE_BYTES, "the receive buffer was resized"
+            buffer[: len(chunk)] = b"\xaa" * len(chunk)
+        self._bench.board.kick()
+
+    # ---- the pump, as a session and the switchboard know it
+
+    def pause_reading(self, *_: int) -> None:
+        self.reading = False
+
+    def resume_reading(self, *_: int) -> None:
+        if self.ended is None and not self.closing and not self.reading:
+            self.reading = True
+            self._bench.loop.call_soon(self._deliver)
+
+    def flush(self) -> None:
+        if self.ended is not None:
+            return
+        outbox = self.session.outbox
+        while (views := outbox.views(64)) and self.window != 0:
+            for view in views:
+                octets = bytes(view if self.window is None else view[: self.window])
+                self.heard += octets
+                if self.window is not None:
+                    self.window -= len(octets)
+                # One at a time: the views of later pieces stay valid.
+                outbox.sent(len(octets))
+                if len(octets) < len(view):
+                    break
+        if outbox.calm_down():
+            self.session.calmed()
+        if self.closing and not outbox.pending():
+            self._drop("closed")
+
+    def close(self) -> None:
+        if self.ended is None and not self.closing:
+            self.closing = True
+            self.reading = False
+            self._drain_timer = self._bench.loop.call_later(DRAIN_DEADLINE_S, self._drop, "closed")
+            self.flush()
+
+    def abort(self, reason: str) -> None:
+        self._drop(reason)
+
+    def _drop(self, reason: str) -> None:
+        if self.ended is not None:
+            return
+        self.ended = reason
+        self.reading = False
+        self._inbox.clear()
+        if self._drain_timer is not None:
+            self._drain_timer.cancel()
+        self.session.outbox.owner = None
+        self.session.outbox.discard()
+        self.session.lost(reason)
+        self._bench.board.kick()
+
+
+class Workbench:
+    """A broker, a loop and any number of lines, for one example."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = SessionSettings(**settings)
+        self.loop = VirtualLoop()
+        self.broker = Broker(LoadedDice(), StandingClock())
+        self.broker.create_defaults()
+        # The slow hash and its thread are not what these tests look at.
+        self.broker.logins.verify = self._verify  # type: ignore[method-assign]
+        self.topology = Topology(self.broker)
+        self.board = Switchboard(self.loop)
+        self._failures: list[dict[str, Any]] = []
+        self.loop.set_exception_handler(lambda _, context: self._failures.append(context))
+        self._stack = contextlib.ExitStack()
+        self.log: list[Any] = []
+
+    def __enter__(self) -> Self:
+        self.log = self._stack.enter_context(capture_logs())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        self.broker.close()
+        for task in asyncio.all_tasks(self.loop):
+            task.cancel()
+        self.loop.settle()
+        self.loop.close()
+
+    async def _verify(self, user: str, password: bytes) -> bool:
+        await asyncio.sleep(0.01)
+        return user == "slow" and password == b"right"
+
+    def connect(self, **settings: Any) -> Line:
+        chosen = SessionSettings(**settings) if settings else self.settings
+        return self.call(Line, self, chosen)
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls on the running loop, lets everything settle, and raises what went wrong anywhere."""
+        outcome: list[Any] = []
+        self.loop.call_soon(lambda: outcome.append(function(*arguments)))
+        self.loop.settle()
+        self.check_failures()
+        return outcome[0]
+
+    def advance(self, seconds: float) -> None:
+        self.loop.advance(seconds)
+        self.check_failures()
+
+    def check_failures(self) -> None:
+        if self._failures:
+            context = self._failures[0]
+            raise AssertionError(f"an error left a session: {context}") from context.get("exception")
+        mistakes = [event for event in self.log if event["log_level"] in ("error", "critical")]
+        assert not mistakes, mistakes
+
+    # ---- looking inside
+
+    def queue(self, name: str) -> Queue:
+        return self.broker.vhosts["/"].queues[name.encode()]
+
+    def queues(self) -> Iterable[Queue]:
+        return self.broker.vhosts["/"].queues.values()
+
+    def bodies(self, name: str) -> list[bytes]:
+        return [entry.message.body for entry in self.queue(name).ready_entries()]

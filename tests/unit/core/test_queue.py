@@ -1,0 +1,239 @@
+"""The classic queue: order, turns, requeue to the old place, single active consumers, counts, and its end."""
+
+from __future__ import annotations
+
+import random
+
+from leveret.core.contract import Entry, Subscriber
+from leveret.core.queue import ClassicQueue
+from tests.unit.queues.dataplane import Workbench, message
+
+
+class Taker(Subscriber):
+    """Holds what it is given, without a channel."""
+
+    def __init__(self, capacity: int = 1_000_000) -> None:
+        super().__init__()
+        self.capacity = capacity
+        self.held: list[Entry] = []
+
+    def can_take(self) -> bool:
+        return len(self.held) < self.capacity
+
+    def take(self, entry: Entry) -> int:
+        self.held.append(entry)
+        return 0
+
+    def bodies(self) -> list[bytes]:
+        return [entry.message.body for entry in self.held]
+
+
+def new_queue(single_active: bool = False) -> ClassicQueue:
+    return ClassicQueue(b"q", None, single_active)
+
+
+def publish(queue: ClassicQueue, *bodies: bytes) -> None:
+    for body in bodies:
+        assert queue.publish(message(body)) == 0
+
+
+def ready_bodies(queue: ClassicQueue) -> list[bytes]:
+    return [entry.message.body for entry in queue.ready_entries()]
+
+
+def totals(queue: ClassicQueue) -> dict[str, int]:
+    names = ("published", "delivered", "redelivered", "settled", "requeued", "discarded")
+    return {name: getattr(queue, f"{name}_total") for name in names if getattr(queue, f"{name}_total")}
+
+
+def test_messages_wait_in_order_while_nobody_consumes() -> None:
+    queue = new_queue()
+    publish(queue, b"1", b"22", b"333")
+    assert ready_bodies(queue) == [b"1", b"22", b"333"]
+    assert (queue.ready_count(), queue.ready_bytes(), queue.unacked_count) == (3, 6, 0)
+
+
+def test_a_subscriber_gets_what_waits_and_what_comes() -> None:
+    queue, taker = new_queue(), Taker()
+    publish(queue, b"1")
+    queue.subscribe(taker)
+    publish(queue, b"2")
+    assert taker.bodies() == [b"1", b"2"]
+    assert (queue.ready_count(), queue.unacked_count, queue.unacked_bytes) == (0, 2, 2)
+
+
+def test_nobody_overtakes_what_waits() -> None:
+    queue, taker = new_queue(), Taker(capacity=1)
+    queue.subscribe(taker)
+    publish(queue, b"1", b"2", b"3")
+    assert (taker.bodies(), ready_bodies(queue)) == ([b"1"], [b"2", b"3"])
+    taker.capacity = 2
+    publish(queue, b"4")
+    queue.wake(taker)
+    assert (taker.bodies(), ready_bodies(queue)) == ([b"1", b"2"], [b"3", b"4"])
+
+
+def test_a_full_subscriber_is_not_asked_until_it_is_woken() -> None:
+    bench = Workbench()
+    channel, queue = bench.open_channel(), bench.add_queue()
+    bench.consume(channel, queue, prefetch_count=1)
+    publish(queue, b"1", b"2")
+    assert bench.sent_bodies() == [b"1"]
+    channel.settle(1, False, 0, 0)
+    assert bench.sent_bodies() == [b"2"]
+
+
+def test_messages_go_round_among_subscribers() -> None:
+    queue, one, two = new_queue(), Taker(), Taker()
+    queue.subscribe(one)
+    queue.subscribe(two)
+    publish(queue, b"1", b"2", b"3", b"4")
+    assert (one.bodies(), two.bodies()) == ([b"1", b"3"], [b"2", b"4"])
+
+
+def test_settled_messages_are_gone() -> None:
+    queue, taker = new_queue(), Taker()
+    queue.subscribe(taker)
+    publish(queue, b"12")
+    queue.settle(taker.held.pop())
+    assert (queue.unacked_count, queue.unacked_bytes, queue.ready_count()) == (0, 0, 0)
+    assert totals(queue) == {"published": 1, "delivered": 1, "settled": 1}
+
+
+def test_requeued_messages_go_back_to_their_places() -> None:
+    queue, taker = new_queue(), Taker(capacity=3)
+    queue.subscribe(taker)
+    publish(queue, b"1", b"2", b"3", b"4")
+    queue.requeue(taker.held[2])
+    queue.requeue(taker.held[0])
+    assert ready_bodies(queue) == [b"1", b"3", b"4"]
+    assert [entry.delivery_count for entry in queue.ready_entries()] == [1, 1, 0]
+    assert (queue.unacked_count, queue.unacked_bytes) == (1, 1)
+
+
+def test_requeue_alone_hands_nothing_out_and_dispatch_does() -> None:
+    queue, taker = new_queue(), Taker()
+    queue.subscribe(taker)
+    publish(queue, b"1")
+    queue.requeue(taker.held.pop())
+    assert taker.held == []
+    queue.dispatch()
+    assert taker.bodies() == [b"1"]
+    assert totals(queue) == {"published": 1, "delivered": 2, "redelivered": 1, "requeued": 1}
+
+
+def test_discarded_messages_are_gone() -> None:
+    queue, taker = new_queue(), Taker()
+    queue.subscribe(taker)
+    publish(queue, b"1")
+    queue.discard(taker.held.pop())
+    assert (queue.unacked_count, queue.ready_count()) == (0, 0)
+    assert totals(queue) == {"published": 1, "delivered": 1, "discarded": 1}
+
+
+def test_get_takes_the_oldest_or_nothing() -> None:
+    queue, getter = new_queue(), Taker()
+    assert queue.get(getter) == 0
+    publish(queue, b"1", b"2")
+    assert queue.get(getter) == 1
+    assert getter.bodies() == [b"1"]
+    assert ready_bodies(queue) == [b"2"]
+
+
+def test_what_a_consumer_without_acks_gets_is_settled_at_once() -> None:
+    bench = Workbench()
+    channel, queue = bench.open_channel(), bench.add_queue()
+    publish(queue, b"1")
+    bench.consume(channel, queue, no_ack=True)
+    publish(queue, b"2")
+    assert bench.sent_bodies() == [b"1", b"2"]
+    assert (queue.unacked_count, queue.ready_count(), channel.unacked.count) == (0, 0, 0)
+    assert totals(queue) == {"published": 2, "delivered": 2, "settled": 2}
+
+
+def test_purge_drops_what_is_ready_and_leaves_what_is_held() -> None:
+    queue, taker = new_queue(), Taker(capacity=1)
+    queue.subscribe(taker)
+    publish(queue, b"1", b"2", b"3")
+    assert queue.purge() == 2
+    assert (queue.ready_count(), queue.ready_bytes(), queue.unacked_count) == (0, 0, 1)
+    queue.requeue(taker.held.pop())
+    assert ready_bodies(queue) == [b"1"]
+
+
+def test_a_deleted_queue_takes_nothing_back() -> None:
+    queue, taker = new_queue(), Taker(capacity=2)
+    queue.subscribe(taker)
+    publish(queue, b"1", b"2", b"3")
+    queue.close()
+    assert (queue.deleted, queue.ready_count()) == (True, 0)
+    queue.requeue(taker.held[0])
+    queue.settle(taker.held[1])
+    queue.dispatch()
+    queue.wake(taker)
+    assert (queue.ready_count(), queue.unacked_count, len(taker.held)) == (0, 0, 2)
+
+
+def test_an_unsubscribed_one_gets_nothing_more() -> None:
+    queue, gone, left = new_queue(), Taker(), Taker()
+    queue.subscribe(gone)
+    queue.subscribe(left)
+    assert queue.subscriber_count() == 2
+    queue.unsubscribe(gone)
+    publish(queue, b"1", b"2")
+    assert (gone.bodies(), left.bodies()) == ([], [b"1", b"2"])
+    queue.unsubscribe(left)
+    assert queue.subscriber_count() == 0
+    publish(queue, b"3")
+    assert ready_bodies(queue) == [b"3"]
+
+
+def test_of_several_only_the_single_active_consumer_gets_messages() -> None:
+    queue, first, second = new_queue(single_active=True), Taker(capacity=1), Taker()
+    queue.subscribe(first)
+    queue.subscribe(second)
+    publish(queue, b"1", b"2")
+    assert (first.active, second.active) == (True, False)
+    assert (first.bodies(), second.bodies(), ready_bodies(queue)) == ([b"1"], [], [b"2"])
+    # One that stands by is not woken by its channel either.
+    queue.wake(second)
+    assert second.held == []
+
+
+def test_the_next_in_line_takes_over_from_the_single_active_consumer() -> None:
+    queue, first, second, third = new_queue(single_active=True), Taker(), Taker(), Taker()
+    for taker in (first, second, third):
+        queue.subscribe(taker)
+    queue.unsubscribe(second)
+    assert (first.active, third.active) == (True, False)
+    publish(queue, b"1")
+    queue.unsubscribe(first)
+    assert third.active
+    publish(queue, b"2")
+    assert (first.bodies(), third.bodies()) == ([b"1"], [b"2"])
+
+
+def test_equal_calls_give_equal_state() -> None:
+    """A pure machine: what one did, another does in the same way."""
+
+    def run(seed: int) -> list[object]:
+        rolls, queue = random.Random(seed), new_queue()
+        takers = [Taker(capacity=3) for _ in range(3)]
+        for number in range(300):
+            choice, taker = rolls.randrange(6), takers[rolls.randrange(3)]
+            if choice < 2:
+                publish(queue, b"%d" % number)
+            elif choice == 2 and taker not in (queue.subscribers or ()):
+                queue.subscribe(taker)
+            elif choice == 3 and taker.held:
+                queue.settle(taker.held.pop(0))
+                queue.dispatch()
+            elif choice == 4 and taker.held:
+                queue.requeue(taker.held.pop())
+                queue.dispatch()
+            elif taker in (queue.subscribers or ()):
+                queue.unsubscribe(taker)
+        return [ready_bodies(queue), [taker.bodies() for taker in takers], totals(queue), queue.unacked_count]
+
+    assert run(1) == run(1)
+    assert run(1) != run(2)
