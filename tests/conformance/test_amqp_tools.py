@@ -9,7 +9,7 @@ import pytest
 
 from tests.conformance.raw_client import RawClient
 from tests.conformance.target import Target
-from tests.conformance.topology import Topology, publish_all, unique_name, wait_for_counts
+from tests.conformance.topology import Topology, publish_all, unique_name, wait_for, wait_for_counts
 
 WAIT_SECONDS_MAX = 30
 
@@ -81,39 +81,33 @@ def test_a_failing_command_returns_the_message(tool: Tool, client: RawClient, to
     wait_for_counts(client, queue, 1, 0)
 
 
-def test_consume_from_an_exchange(target: Target, client: RawClient, topology: Topology, tmp_path: Path) -> None:
+def test_consume_from_an_exchange(
+    target: Target, tool: Tool, client: RawClient, topology: Topology, tmp_path: Path
+) -> None:
     exchange = topology.exchange(client, "topic", auto_delete=True)
-    arguments = [f"--url={target.url}%2f", f"--exchange={exchange}", "--routing-key=a.#", "--count=2"]
-    with (tmp_path / "printed").open("w+b") as printed:
-        process = subprocess.Popen(
-            ["amqp-consume", "--queue=", "--exclusive", *arguments, "cat"], stdout=printed, stderr=subprocess.PIPE
-        )
+    command = ["amqp-consume", f"--url={target.url}%2f", f"--queue={unique_name('tools')}", "--exclusive"]
+    command += [f"--exchange={exchange}", "--routing-key=a.#", "--count=2", "cat"]
+    with (tmp_path / "printed").open("w+b") as printed, subprocess.Popen(command, stdout=printed) as process:
         try:
-            assert process.stderr
-            # Here the tool tells the name that the broker gave.
-            name = process.stderr.readline().split()[-1].decode().rstrip(".")
-            assert name.startswith("amq.gen-")
-            # Bound when a mandatory message comes through.
-            for key in ("a.b", "b", "a.c"):
-                while True:
-                    client.publish(1, exchange, key, f"{key}\n".encode(), mandatory=key == "a.b")
-                    if key != "a.b" or not was_returned(client):
-                        break
+            # Bound as soon as a mandatory message does not come back.
+            wait_for("the tool to bind its queue", lambda: not was_returned(client, exchange, "a.b"))
+            for key in ("b", "a.c"):
+                client.publish(1, exchange, key, f"{key}\n".encode())
             assert process.wait(WAIT_SECONDS_MAX) == 0
         finally:
             process.kill()
-            process.communicate()
         printed.seek(0)
         assert printed.read() == b"a.b\na.c\n"
 
 
-def was_returned(client: RawClient) -> bool:
-    """Whether the message published last came back; the answer to a question asked after it tells."""
+def was_returned(client: RawClient, exchange: str, key: str) -> bool:
+    """Publishes a message; whether it came back is known when a question asked after it is answered."""
+    client.publish(1, exchange, key, f"{key}\n".encode(), mandatory=True)
     client.send(1, "channel.flow", active=True)
-    returned = False
-    while (method := client.expect(1, "basic.return", "channel.flow-ok")).name == "basic.return":
-        returned = True
-    return returned and method.name == "channel.flow-ok"
+    if client.expect(1, "basic.return", "channel.flow-ok").name == "channel.flow-ok":
+        return False
+    client.expect(1, "channel.flow-ok")
+    return True
 
 
 def test_lines_headers_and_properties(tool: Tool, client: RawClient, topology: Topology) -> None:
@@ -128,7 +122,10 @@ def test_lines_headers_and_properties(tool: Tool, client: RawClient, topology: T
 
 
 def test_a_refused_login_is_told(target: Target, tool: Tool) -> None:
-    code, text = tool("amqp-get", "--queue=any", "--password=wrong")
-    assert code == 1
-    assert b"403" in text
-    assert b"ACCESS_REFUSED" in text
+    address = ["--server", target.host, "--port", str(target.port), "--username=guest", "--password=wrong"]
+    done = subprocess.run(
+        ["amqp-get", *address, "--queue=any"], capture_output=True, timeout=WAIT_SECONDS_MAX, check=False
+    )
+    assert done.returncode == 1
+    assert b"403" in done.stderr
+    assert b"ACCESS_REFUSED" in done.stderr

@@ -71,4 +71,4 @@ class ReadyMachine(RuleBasedStateMachine):
 
 
 TestReady = ReadyMachine.TestCase
-TestReady.settings = effort(60, stateful_step_count=30)
+TestReady.settings = effort(150, stateful_step_count=30)

@@ -105,4 +105,4 @@ class UnackedMachine(RuleBasedStateMachine):
 
 
 TestUnacked = UnackedMachine.TestCase
-TestUnacked.settings = effort(60, stateful_step_count=30)
+TestUnacked.settings = effort(150, stateful_step_count=30)

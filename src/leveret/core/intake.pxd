@@ -34,7 +34,7 @@ cdef class Intake:
     cdef bint mandatory
     cdef unsigned long long body_size
     cdef unsigned long long body_have
-    cdef list parts
+    cdef bytearray parts
     # Where this user was found to be allowed to publish
     cdef dict writable
     # Confirms

@@ -77,7 +77,9 @@ class Intake:
             raise HardError(540, "immediate=true", PUBLISH)
         route = self.route
         size = bits_at - at - 2
-        if route is None or route.generation != self.router.generation or len(route.address) != size:
+        if route is None or route.generation != self.router.generation or self.writable is None:
+            self.route = self.find_route(take(p, at + 2, bits_at))
+        elif len(route.address) != size:
             self.route = self.find_route(take(p, at + 2, bits_at))
         else:
             known = route.address
@@ -136,12 +138,13 @@ class Intake:
         if size == self.body_size:
             return self.complete(take(p, at, end))
         if self.parts is None:
-            self.parts = []
-        self.parts.append(take(p, at, end))
+            # One buffer that grows with what really comes: a list of parts would multiply a body in tiny frames.
+            self.parts = bytearray()
+        self.parts.extend(take(p, at, end))
         self.body_have += size
         if self.body_have < self.body_size:
             return 0
-        whole = b"".join(self.parts)
+        whole = bytes(self.parts)
         self.parts = None
         return self.complete(whole)
 

@@ -13,7 +13,7 @@ cdef class Unacked:
     cdef readonly Py_ssize_t count
 
     cpdef int add(self, Entry entry) except -1
-    @cython.locals(first=Entry, probe=Entry, distance=Py_ssize_t, low=Py_ssize_t, high=Py_ssize_t, mid=Py_ssize_t, at=Py_ssize_t)
+    @cython.locals(first=Entry, probe=Entry, distance="unsigned long long", room="unsigned long long", low=Py_ssize_t, high=Py_ssize_t, mid=Py_ssize_t, at=Py_ssize_t)
     cpdef Py_ssize_t find(self, unsigned long long tag)
     @cython.locals(at=Py_ssize_t, entry=Entry)
     cpdef Entry take(self, unsigned long long tag)

@@ -36,7 +36,8 @@ class Unacked:
         # Tags grow by at least one a slot, so the tag cannot stand later than this.
         high = len(self.slots) - 1
         distance = tag - first.tag
-        if distance < len(self.slots) - self.head:
+        room = len(self.slots) - self.head
+        if distance < room:
             high = self.head + distance
         probe = self.slots[high]
         if probe is not None and probe.tag == tag:

@@ -1,22 +1,17 @@
-"""The ready list: every entry is handed out from its original place, and the counts are right."""
+"""The ready list: every message is handed out from its original place, and the counts are right."""
 
 from __future__ import annotations
 
 import random
 
-from leveret.core.contract import Entry, make_entry
 from leveret.core.ready import ReadyList
 from tests.unit.queues.dataplane import message
 
 
-def entry(position: int, size: int = 1) -> Entry:
-    return make_entry(message(b"x" * size), position)
-
-
 def filled(count: int) -> ReadyList:
     ready = ReadyList()
-    for position in range(1, count + 1):
-        ready.push(entry(position))
+    for _ in range(count):
+        ready.push(message(b"x"))
     return ready
 
 
@@ -27,12 +22,44 @@ def positions(ready: ReadyList) -> list[int]:
 def test_an_empty_list_gives_nothing() -> None:
     ready = ReadyList()
     assert ready.pop() is None
+    assert ready.pop_message() is None
     assert (ready.count, ready.bytes, ready.entries()) == (0, 0, [])
 
 
-def test_entries_leave_in_order_of_arrival() -> None:
-    ready = filled(10)
-    assert [ready.pop().position for _ in range(10)] == list(range(1, 11))
+def test_messages_leave_in_order_of_arrival() -> None:
+    ready, notes = ReadyList(), [message(b"%d" % number) for number in range(10)]
+    for note in notes:
+        ready.push(note)
+    taken = [ready.pop() for _ in range(10)]
+    assert [entry.message for entry in taken] == notes
+    assert [entry.position for entry in taken] == list(range(1, 11))
+
+
+def test_a_message_that_nobody_will_acknowledge_needs_no_entry() -> None:
+    ready, note = ReadyList(), message(b"12")
+    ready.push(note)
+    ready.push(message())
+    assert ready.pop_message() is note
+    assert (ready.count, ready.bytes) == (1, 0)
+    assert ready.pop().position == 2
+
+
+def test_what_came_back_is_not_skipped_for_want_of_an_entry() -> None:
+    ready = filled(2)
+    first = ready.pop()
+    ready.put_back(first)
+    assert ready.pop_message() is None
+    assert ready.count == 2
+    assert ready.pop() is first
+    assert ready.pop_message() is not None
+
+
+def test_a_message_that_went_past_the_list_leaves_its_position_out() -> None:
+    ready = filled(1)
+    ready.pop()
+    assert ready.skip() == 2
+    ready.push(message())
+    assert positions(ready) == [3]
 
 
 def test_what_comes_back_goes_before_what_never_left() -> None:
@@ -64,12 +91,14 @@ def test_comings_and_goings_keep_the_lowest_position_first() -> None:
             taken = ready.pop()
             assert taken.position == lowest
             away.append(taken)
+        if rolls.random() < 0.05:
+            ready.push(message())
 
 
 def test_count_and_bytes_follow_every_move() -> None:
     ready = ReadyList()
-    ready.push(entry(1, 10))
-    ready.push(entry(2, 5))
+    ready.push(message(bytes(10)))
+    ready.push(message(bytes(5)))
     assert (ready.count, ready.bytes) == (2, 15)
     first = ready.pop()
     assert (ready.count, ready.bytes) == (1, 5)
@@ -79,11 +108,11 @@ def test_count_and_bytes_follow_every_move() -> None:
     assert (ready.count, ready.bytes, ready.pop()) == (0, 0, None)
 
 
-def test_clear_also_drops_what_came_back() -> None:
+def test_clear_also_drops_what_came_back_and_counts_positions_on() -> None:
     ready = filled(2)
     ready.put_back(ready.pop())
     ready.clear()
-    ready.push(entry(3))
+    ready.push(message())
     assert positions(ready) == [3]
 
 

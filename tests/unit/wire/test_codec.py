@@ -21,6 +21,7 @@ from leveret.wire.connection_methods import (
     ConnectionTuneOk,
 )
 from leveret.wire.exchange_methods import ExchangeDeclare, ExchangeUnbindOk
+from leveret.wire.constants import CLASS_CONNECTION
 from leveret.wire.method import Method
 from leveret.wire.queue_methods import QueueDeclare, QueueDeclareOk, QueueUnbind
 from leveret.wire.tx_methods import TxSelect
@@ -109,7 +110,9 @@ def test_too_few_and_too_many_octets_end_the_connection(method: Method, payload:
             decode_method(method.METHOD, wrong)
         assert caught.value.code == 501
         assert caught.value.method == method.METHOD
-        assert caught.value.text == f"cannot decode {shown_octets(wrong)}"
+        # A login's octets are never shown.
+        shown = shown_octets(b"" if method.METHOD >> 16 == CLASS_CONNECTION else wrong)
+        assert caught.value.text == f"cannot decode {shown}"
 
 
 @pytest.mark.parametrize(
