@@ -77,7 +77,8 @@ def test_a_failing_command_returns_the_message(tool: Tool, client: RawClient, to
     """The tool does not acknowledge when its command fails, and ends with the message still unacknowledged."""
     queue = topology.queue(client, exclusive=False)
     publish_all(client, queue, [b"bad"])
-    assert tool("amqp-consume", f"--queue={queue}", "--count=1", "false")[0] == 0
+    failing = ["--", "sh", "-c", "cat >/dev/null; exit 1"]
+    assert tool("amqp-consume", f"--queue={queue}", "--count=1", *failing)[0] == 0
     wait_for_counts(client, queue, 1, 0)
 
 

@@ -1,28 +1,18 @@
-"""The node's log: one line an event on standard error, for people when it is a terminal, else as logfmt."""
+"""How the node's log looks: one line an event on standard error, with the time in UTC."""
 
 from __future__ import annotations
 
 import logging
 import sys
-
-import structlog
+import time
 
 
 def configure_logs(level: str) -> None:
-    terminal = sys.stderr.isatty()
-    renderer: structlog.typing.Processor
-    if terminal:
-        renderer = structlog.dev.ConsoleRenderer()
-    else:
-        renderer = structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], drop_missing=True)
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *([] if terminal else [structlog.processors.format_exc_info]),
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)-7s %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
+    logger = logging.getLogger("leveret")
+    logger.handlers = [handler]
+    logger.setLevel(level.upper())
+    logger.propagate = False

@@ -9,11 +9,10 @@ import ipaddress
 import platform
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from leveret import __version__
 from leveret.broker.access import Access
 from leveret.errors import AmqpError, HardError
+from leveret.runtime.log import get_logger
 from leveret.wire.connection_methods import (
     ConnectionOpen,
     ConnectionOpenOk,
@@ -28,7 +27,7 @@ from leveret.wire.sasl import MECHANISMS, Credentials, parse_response
 if TYPE_CHECKING:
     from leveret.session.session import Session
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 CAPABILITIES: dict[str, Any] = {
     "publisher_confirms": True,

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import structlog
-
 from leveret.broker.access import Access
 from leveret.broker.broker import Broker
 from leveret.broker.topology import Topology
@@ -20,6 +18,7 @@ from leveret.broker.vhost import LiveVhost
 from leveret.core.connection import Connection
 from leveret.core.outbox import Outbox
 from leveret.errors import AmqpError, HardError, SoftError
+from leveret.runtime.log import get_logger
 from leveret.runtime.network import Pump, Switchboard
 from leveret.session import basic_methods, exchange_methods, handshake, mode_methods, queue_methods
 from leveret.session.channel import ChannelDesk
@@ -49,7 +48,7 @@ from leveret.wire.constants import PROTOCOL_HEADER
 from leveret.wire.limits import FRAME_MAX_BEFORE_AUTHENTICATION
 from leveret.wire.method import Method
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 CHANNEL_HANDLERS: dict[int, Any] = {
     **exchange_methods.HANDLERS,

@@ -1,0 +1,73 @@
+"""Records for the catalog's tests, in virtual host / unless said otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leveret.catalog import commands
+from leveret.catalog.catalog import Catalog
+from leveret.catalog.commands import Added, Change
+from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, QueueRecord, User, Vhost
+
+
+def exchange(name: str, auto_delete: bool = False, vhost: str = "/", **arguments: Any) -> ExchangeRecord:
+    return ExchangeRecord(vhost, name, "fanout", False, auto_delete, False, arguments)
+
+
+def queue(name: str, owner: int = 0, vhost: str = "/", **arguments: Any) -> QueueRecord:
+    return QueueRecord(vhost, name, "classic", False, False, owner, arguments)
+
+
+def to_queue(source: str, name: str, key: str = "", vhost: str = "/", **arguments: Any) -> BindingRecord:
+    return BindingRecord(vhost, source, True, name, key, arguments)
+
+
+def to_exchange(source: str, name: str, key: str = "", vhost: str = "/", **arguments: Any) -> BindingRecord:
+    return BindingRecord(vhost, source, False, name, key, arguments)
+
+
+def permission(user: str, vhost: str = "/", pattern: str = ".*") -> Permission:
+    return Permission(user, vhost, pattern, pattern, pattern)
+
+
+def catalog_of(*records: Vhost | User | Permission | ExchangeRecord | QueueRecord | BindingRecord) -> Catalog:
+    """A catalog with virtual host / and these records, made by commands as ever."""
+    catalog = Catalog()
+    catalog.apply(commands.PutVhost(Vhost("/")))
+    for record in records:
+        match record:
+            case Vhost():
+                catalog.apply(commands.PutVhost(record))
+            case User():
+                catalog.apply(commands.PutUser(record))
+            case Permission():
+                catalog.apply(commands.PutPermission(record))
+            case ExchangeRecord():
+                catalog.apply(commands.DeclareExchange(record))
+            case QueueRecord():
+                catalog.apply(commands.DeclareQueue(record))
+            case BindingRecord():
+                catalog.apply(commands.Bind(record))
+    return catalog
+
+
+def told(changes: list[Change]) -> list[str]:
+    """The changes in short, such as "-queue q" or "+binding x>q"."""
+    return [f"{'+' if isinstance(change, Added) else '-'}{_short(change.record)}" for change in changes]
+
+
+def _short(record: object) -> str:
+    match record:
+        case BindingRecord(source=source, destination=destination):
+            return f"binding {source}>{destination}"
+        case ExchangeRecord(name=name):
+            return f"exchange {name}"
+        case QueueRecord(name=name):
+            return f"queue {name}"
+        case Permission(user=user, vhost=vhost):
+            return f"permission {user}@{vhost}"
+        case User(name=name):
+            return f"user {name}"
+        case Vhost(name=name):
+            return f"vhost {name}"
+    raise TypeError(f"no such record: {record!r}")
