@@ -288,6 +288,8 @@ class Listener:
                 break
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # A peer that vanished without heartbeats is noticed by the kernel at least.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             self._accept(Pump(self._board, sock, (peer[0], peer[1])))
         self._board.kick()
 

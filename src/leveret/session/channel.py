@@ -73,6 +73,11 @@ class ChannelDesk:
     def connection_id(self) -> int:
         return self.session.connection_id
 
+    @property
+    def is_open(self) -> bool:
+        """False once channel.close was sent or received."""
+        return bool(self.core.state == 0)
+
     def send(self, method: Method) -> None:
         self.session.outbox.write(encode_method(self.number, method))
 

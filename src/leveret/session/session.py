@@ -7,8 +7,6 @@ here and become channel.close or connection.close; nothing of one session reache
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from leveret.broker.access import Access
@@ -20,27 +18,19 @@ from leveret.core.outbox import Outbox
 from leveret.errors import AmqpError, HardError, SoftError
 from leveret.runtime.log import get_logger
 from leveret.runtime.network import Pump, Switchboard
-from leveret.session import basic_methods, exchange_methods, handshake, mode_methods, queue_methods
+from leveret.session import basic_methods, channel_methods, exchange_methods, handshake, mode_methods, queue_methods
+from leveret.session.blocking import Blocking
 from leveret.session.channel import ChannelDesk
 from leveret.session.heartbeat import Heartbeat
 from leveret.session.settings import SessionSettings
 from leveret.wire.basic_methods import BasicPublish
-from leveret.wire.channel_methods import (
-    ChannelClose,
-    ChannelCloseOk,
-    ChannelFlow,
-    ChannelFlowOk,
-    ChannelOpen,
-    ChannelOpenOk,
-)
+from leveret.wire.channel_methods import ChannelClose, ChannelOpen
 from leveret.wire.codec import decode_method, encode_method
 from leveret.wire.connection_methods import (
-    ConnectionBlocked,
     ConnectionClose,
     ConnectionCloseOk,
     ConnectionStartOk,
     ConnectionTune,
-    ConnectionUnblocked,
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
 )
@@ -51,6 +41,7 @@ from leveret.wire.method import Method
 log = get_logger(__name__)
 
 CHANNEL_HANDLERS: dict[int, Any] = {
+    **channel_methods.HANDLERS,
     **exchange_methods.HANDLERS,
     **queue_methods.HANDLERS,
     **basic_methods.HANDLERS,
@@ -88,7 +79,9 @@ class Session:
         self._task: asyncio.Future[None] | None = None
         self._closing = False
         self.gone = False
-        self._told_blocked = False
+        self._blocking = Blocking(self)
+        # The method being handled, which errors name; 0 while the data plane runs.
+        self._method = 0
         self._handling = False
         self._deferred: list[bytes] = []
         self._timer = board.loop.call_later(settings.handshake_deadline_s, self._handshake_late)
@@ -152,6 +145,7 @@ class Session:
         handled = 0
         while not self.gone:
             try:
+                self._method = 0
                 event = self.core.feed(data, size) if fresh else self.core.proceed()
                 fresh = False
                 if event is None:
@@ -164,6 +158,7 @@ class Session:
                     self._send_deferred()
             except AmqpError as error:
                 fresh = False
+                error.method = error.method or self._method
                 if self._closing and error.ends_connection:
                     # Out of step with a client that is being closed anyway: the close is already on its way.
                     self._close_socket()
@@ -225,7 +220,7 @@ class Session:
         elif self._expected != RUNNING:
             raise HardError(503, "a channel's method before the connection is open", method_id)
         elif method_id == BasicPublish.METHOD and number in self.desks:
-            self._published_under_alarm()
+            self._blocking.published()
         else:
             self._handle_channel(number, method_id, payload)
 
@@ -241,20 +236,14 @@ class Session:
         elif self._closing:
             return
         elif self._expected != RUNNING and method_id == self._expected:
-            with naming(method_id):
-                HANDSHAKE_HANDLERS[method_id](self, method)
+            self._method = method_id
+            HANDSHAKE_HANDLERS[method_id](self, method)
         elif self._expected == RUNNING and isinstance(method, ConnectionUpdateSecret):
-            self._update_secret(method)
+            # As with RabbitMQ's passwords there is nothing to renew; tokens will be checked here.
+            self.send(ConnectionUpdateSecretOk())
         else:
             state = "running" if self._expected == RUNNING else "starting"
             raise HardError(504, f"unexpected method in connection state {state}", method_id)
-
-    def _update_secret(self, method: ConnectionUpdateSecret) -> None:
-        """With passwords there is nothing to renew: the new secret must simply still be the user's."""
-        if not self.broker.logins.recognise(self.user, method.new_secret):
-            log.warning("connection.update-secret refused", user=self.user, peer=self.peer_name)
-            raise HardError(530, "New secret was refused by one of the backends")
-        self.send(ConnectionUpdateSecretOk())
 
     def opened(self) -> None:
         """The handshake is over."""
@@ -273,47 +262,14 @@ class Session:
         if desk is None:
             if method_id != ChannelOpen.METHOD:
                 raise HardError(504, "expected 'channel.open'", method_id)
-            self._open_channel(number)
+            channel_methods.open_channel(self, number)
             return
         method = decode_method(method_id, payload)
+        self._method = method_id
         handler = CHANNEL_HANDLERS.get(method_id)
-        with naming(method_id):
-            if handler is not None:
-                handler(desk, method)
-            elif isinstance(method, ChannelClose):
-                self._close_channel(desk)
-            elif isinstance(method, ChannelCloseOk) and desk.core.state != 0:
-                self._forget_channel(desk)
-            elif isinstance(method, ChannelFlow):
-                _flow(desk, method)
-            elif isinstance(method, ChannelOpen):
-                raise HardError(504, "second 'channel.open' seen")
-            else:
-                raise HardError(503, "unimplemented method")
-
-    def _open_channel(self, number: int) -> None:
-        opened = len(self.desks)
-        if opened >= self.channel_max:
-            raise HardError(
-                530,
-                f"number of channels opened ({opened}) has reached the negotiated channel_max ({self.channel_max})",
-            )
-        desk = self.desks[number] = ChannelDesk(self, number)
-        self.core.put_channel(desk.core)
-        desk.send(ChannelOpenOk())
-
-    def _close_channel(self, desk: ChannelDesk) -> None:
-        if desk.core.state != 0:
-            # The client's close crossed ours: both are answered, and the channel ends with the client's answer.
-            desk.send(ChannelCloseOk())
-            return
-        desk.release()
-        desk.send(ChannelCloseOk())
-        self._forget_channel(desk)
-
-    def _forget_channel(self, desk: ChannelDesk) -> None:
-        self.core.drop_channel(desk.number)
-        del self.desks[desk.number]
+        if handler is None:
+            raise HardError(503, "unimplemented method")
+        handler(desk, method)
 
     # ---- errors
 
@@ -373,10 +329,10 @@ class Session:
     def _release(self) -> None:
         """Unacked messages return, consumers leave, exclusive queues go."""
         for desk in list(self.desks.values()):
-            if desk.core.state == 0:
+            if desk.is_open:
                 desk.release()
         for number in list(self.desks):
-            self._forget_channel(self.desks[number])
+            channel_methods.forget_channel(self.desks[number])
         if self.connection_id in self.broker.connections:
             self.topology.connection_left(self.vhost, self.connection_id)
             self.broker.disconnected(self.connection_id)
@@ -404,42 +360,8 @@ class Session:
                 desk.core.intake.forget_permissions()
 
     def blocked_changed(self, reason: str | None) -> None:
-        self.core.alarmed = reason is not None
-        if reason is None and self._told_blocked:
-            self._told_blocked = False
-            if self.client_can("connection.blocked"):
-                self.send(ConnectionUnblocked())
-            if self._heartbeat is not None:
-                self._heartbeat.listen(True)
-            self.resume()
+        self._blocking.alarm_changed(reason)
 
-    def _published_under_alarm(self) -> None:
-        """The client publishes although memory or disk is short: it is told, and read no further until that ends."""
-        reason = self.broker.blocked_reason
-        if reason is None or self._told_blocked:
-            return
-        self._told_blocked = True
-        if self.client_can("connection.blocked"):
-            self.send(ConnectionBlocked(reason))
+    def listen_for_heartbeats(self, listening: bool) -> None:
         if self._heartbeat is not None:
-            # Its heartbeats are not read now, so their absence says nothing.
-            self._heartbeat.listen(False)
-        self.suspend()
-
-
-@contextmanager
-def naming(method_id: int) -> Iterator[None]:
-    """Errors of a handler name the method they answer."""
-    try:
-        yield
-    except AmqpError as error:
-        error.method = error.method or method_id
-        raise
-
-
-def _flow(desk: ChannelDesk, method: ChannelFlow) -> None:
-    """RabbitMQ refuses active=false; here it does what AMQP says: the channel's consumers get nothing until true."""
-    desk.core.flowing = method.active
-    desk.send(ChannelFlowOk(method.active))
-    if method.active:
-        desk.core.unpark()
+            self._heartbeat.listen(listening)

@@ -111,12 +111,12 @@ def test_a_chain_of_auto_delete_exchanges_goes_together() -> None:
     assert told(catalog.apply(commands.DeleteQueue("/", "q"))) == [
         "-binding c>q",
         "-queue q",
-        "-exchange c".replace("-exchange", "-exchange"),
         "-binding b>c",
-        "-exchange b",
+        "-exchange c",
         "-binding a>b",
+        "-exchange b",
         "-exchange a",
-    ] or set(catalog.topologies["/"].exchanges).isdisjoint({"a", "b", "c"})
+    ]
 
 
 @pytest.mark.parametrize("length", [1, 3, 2000])

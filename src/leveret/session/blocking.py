@@ -1,0 +1,44 @@
+"""Holding a publisher up: while the broker is short of memory or disk, a client that publishes is told and not read.
+
+Consumers go on, and so do connections that do not publish. Everything goes on by itself when the alarm ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leveret.wire.connection_methods import ConnectionBlocked, ConnectionUnblocked
+
+if TYPE_CHECKING:
+    from leveret.session.session import Session
+
+
+class Blocking:
+    __slots__ = ("_held", "_session")
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._held = False
+
+    def alarm_changed(self, reason: str | None) -> None:
+        """An alarm began (its reason) or the last one ended (None)."""
+        session = self._session
+        session.core.alarmed = reason is not None
+        if reason is None and self._held:
+            self._held = False
+            if session.client_can("connection.blocked"):
+                session.send(ConnectionUnblocked())
+            session.listen_for_heartbeats(True)
+            session.resume()
+
+    def published(self) -> None:
+        """The client publishes although there is an alarm: it is told, and read no further until that ends."""
+        session = self._session
+        reason = session.broker.blocked_reason
+        if reason is None or self._held:
+            return
+        self._held = True
+        if session.client_can("connection.blocked"):
+            session.send(ConnectionBlocked(reason))
+        # Its heartbeats are not read now, so their absence says nothing.
+        session.listen_for_heartbeats(False)
+        session.suspend()
