@@ -123,16 +123,16 @@ def test_expired_tasks_are_revoked(app: Celery) -> None:
 
 
 def test_ping(app: Celery) -> None:
-    answers = app.control.inspect(timeout=10).ping()
+    answers = app.control.inspect(timeout=WAIT_SECONDS_MAX, limit=1).ping()
     assert answers
     assert list(answers.values()) == [{"ok": "pong"}]
 
 
 def test_inspect_and_control(app: Celery) -> None:
-    inspect = app.control.inspect(timeout=10)
+    inspect = app.control.inspect(timeout=WAIT_SECONDS_MAX, limit=1)
     (registered,) = (inspect.registered() or {}).values()
     assert {"add", "fail", "now"} <= set(registered)
-    (answer,) = app.control.rate_limit("now", "100/s", reply=True, timeout=10)
+    (answer,) = app.control.rate_limit("now", "100/s", reply=True, timeout=WAIT_SECONDS_MAX, limit=1)
     assert next(iter(answer.values())) == {"ok": "new rate limit set successfully"}
     (queues,) = (inspect.active_queues() or {}).values()
     assert [queue["name"] for queue in queues] == [app.conf.task_default_queue]
@@ -140,7 +140,7 @@ def test_inspect_and_control(app: Celery) -> None:
 
 def test_revoke(app: Celery) -> None:
     result = task(app, "now").apply_async(countdown=3)
-    app.control.revoke(result.id, reply=True, timeout=10)
+    app.control.revoke(result.id, reply=True, timeout=WAIT_SECONDS_MAX, limit=1)
     with pytest.raises(Exception, match="revoked"):
         value(result)
 
@@ -157,11 +157,11 @@ def test_events(app: Celery) -> None:
         message.ack()
 
     with app.connection_for_read() as connection, Consumer(connection.channel(), [queue], callbacks=[keep]):
-        app.control.enable_events(reply=True, timeout=10)
+        app.control.enable_events(reply=True, timeout=WAIT_SECONDS_MAX, limit=1)
         value(task(app, "add", 1, 1).delay())
         while "task-succeeded" not in seen:
             connection.drain_events(timeout=WAIT_SECONDS_MAX)
-        app.control.disable_events(reply=True, timeout=10)
+        app.control.disable_events(reply=True, timeout=WAIT_SECONDS_MAX, limit=1)
     assert seen.index("task-received") < seen.index("task-succeeded")
 
 

@@ -100,7 +100,8 @@ def test_errors(target: Target, node_path: Path) -> None:
     result = run("errors.js", target, node_path)
     assert "404 (NOT-FOUND) with message \"NOT_FOUND - no queue 'NAME-gone' in vhost '/'\"" in result["missing"]
     assert "406 (PRECONDITION-FAILED)" in result["other"]
-    assert "inequivalent arg 'durable' for queue 'NAME' in vhost '/': received 'true' but current is 'false'" in (
-        result["other"]
+    assert (
+        "inequivalent arg 'durable' for queue 'NAME' in vhost '/': received 'true' but current is 'false'"
+        in (result["other"])
     )
     assert result["cancelled"] is None

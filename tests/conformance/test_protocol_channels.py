@@ -14,9 +14,7 @@ def test_methods_on_an_unopened_channel(client: RawClient, name: str) -> None:
     if name == "basic.publish":
         # A method is looked at when its content is whole.
         client.send_content(5, b"", b"\0\0")
-    assert client.refusal() == Refusal(
-        "connection", 504, "CHANNEL_ERROR - expected 'channel.open'", *METHODS[name][:2]
-    )
+    assert client.refusal() == Refusal("connection", 504, "CHANNEL_ERROR - expected 'channel.open'", *METHODS[name][:2])
     client.expect_eof()
 
 

@@ -6,7 +6,16 @@ import pytest
 
 from tests.conformance.conftest import Connect
 from tests.conformance.raw_client import RawClient, ServerClosed
-from tests.conformance.topology import Topology, counts, drain, publish_all, refusal_of, unique_name, wait_for, wait_for_counts
+from tests.conformance.topology import (
+    Topology,
+    counts,
+    drain,
+    publish_all,
+    refusal_of,
+    unique_name,
+    wait_for,
+    wait_for_counts,
+)
 
 
 def test_close_is_answered(client: RawClient) -> None:

@@ -95,9 +95,7 @@ def test_the_next_takes_over_when_the_active_is_cancelled(worker: RawClient, sin
         assert tags(worker, 2) == [active] * 2
 
 
-def test_the_next_takes_over_when_the_actives_connection_ends(
-    connect: Connect, worker: RawClient, single: str
-) -> None:
+def test_the_next_takes_over_when_the_actives_connection_ends(connect: Connect, worker: RawClient, single: str) -> None:
     active = connect()
     consume(active, single, "active")
     consume(worker, single, "waiting")

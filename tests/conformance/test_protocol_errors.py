@@ -77,7 +77,12 @@ def test_publish_with_copies_that_are_not_a_list(client: RawClient, header: str)
         ("queue.declare", {"queue": "", "passive": True}, "no queue '' in vhost '/'", (50, 10)),
         ("queue.declare", {"queue": "amq.gone", "passive": True}, "no queue 'amq.gone' in vhost '/'", (50, 10)),
         ("exchange.declare", {"exchange": "gone", "passive": True}, "no exchange 'gone' in vhost '/'", (40, 10)),
-        ("exchange.declare", {"exchange": "amq.gone", "passive": True}, "no exchange 'amq.gone' in vhost '/'", (40, 10)),
+        (
+            "exchange.declare",
+            {"exchange": "amq.gone", "passive": True},
+            "no exchange 'amq.gone' in vhost '/'",
+            (40, 10),
+        ),
         ("queue.bind", {"queue": "gone", "exchange": "amq.direct"}, "no queue 'gone' in vhost '/'", (50, 20)),
         ("queue.bind", {"queue": "gone", "exchange": "lost"}, "no exchange 'lost' in vhost '/'", (50, 20)),
         ("exchange.bind", {"destination": "amq.fanout", "source": "lost"}, "no exchange 'lost' in vhost '/'", (40, 30)),
@@ -124,7 +129,9 @@ def test_taking_away_what_is_missing_succeeds(client: RawClient, name: str, fiel
 )
 def test_the_last_declared_queue_when_there_is_none(client: RawClient, name: str, ids: tuple[int, int]) -> None:
     fields = {"exchange": "amq.direct"} if "bind" in name else {}
-    assert refusal_of(client, name, **fields) == Refusal("channel", 404, "NOT_FOUND - no previously declared queue", *ids)
+    assert refusal_of(client, name, **fields) == Refusal(
+        "channel", 404, "NOT_FOUND - no previously declared queue", *ids
+    )
 
 
 @pytest.mark.parametrize(
@@ -223,7 +230,9 @@ def fill(client: RawClient, queue: str) -> None:
     publish_all(client, queue, [b"full"])
 
 
-@pytest.mark.parametrize(("condition", "prepare", "text"), [("if_unused", consume, "in use"), ("if_empty", fill, "not empty")])
+@pytest.mark.parametrize(
+    ("condition", "prepare", "text"), [("if_unused", consume, "in use"), ("if_empty", fill, "not empty")]
+)
 def test_delete_a_queue_only_if(
     client: RawClient, topology: Topology, condition: str, prepare: Prepare, text: str
 ) -> None:

@@ -36,7 +36,8 @@ def start_ok_with(stranger: RawClient, mechanism: str, response: str | bytes) ->
 
 
 @pytest.mark.parametrize(
-    "header", [b"AMQP\x00\x01\x00\x00", b"AMQP\x03\x01\x00\x00", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01"]
+    "header",
+    [b"AMQP\x00\x01\x00\x00", b"AMQP\x03\x01\x00\x00", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01"],
 )
 def test_an_unknown_protocol_is_told_the_right_one_and_cut(stranger: RawClient, header: bytes) -> None:
     stranger.send_bytes(header)
@@ -181,7 +182,8 @@ def test_the_client_may_ask_for_less(stranger: RawClient, wishes: dict[str, int]
 
 
 @pytest.mark.parametrize(
-    "wishes", [{"frame_max": 4095}, {"frame_max": 1}, {"frame_max": 131073}, {"channel_max": 2048}, {"channel_max": 65535}]
+    "wishes",
+    [{"frame_max": 4095}, {"frame_max": 1}, {"frame_max": 131073}, {"channel_max": 2048}, {"channel_max": 65535}],
 )
 def test_the_client_may_not_ask_for_more_or_for_too_little(stranger: RawClient, wishes: dict[str, int]) -> None:
     stranger.tune_ok(tune_of(stranger), **wishes)

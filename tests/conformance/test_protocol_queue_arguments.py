@@ -62,22 +62,30 @@ def shown(value: Value) -> str:
 class TestDeclaredAgain:
     """With the same arguments it is the same queue; with another value, one more or one less it is not."""
 
-    def test_same(self, client: RawClient, topology: Topology, argument: str, one: Value, two: Value, kind: str) -> None:
+    def test_same(
+        self, client: RawClient, topology: Topology, argument: str, one: Value, two: Value, kind: str
+    ) -> None:
         queue = topology.queue(client, arguments={argument: one})
         client.call(1, "queue.declare", queue=queue, exclusive=True, arguments={argument: one})
 
-    def test_other(self, client: RawClient, topology: Topology, argument: str, one: Value, two: Value, kind: str) -> None:
+    def test_other(
+        self, client: RawClient, topology: Topology, argument: str, one: Value, two: Value, kind: str
+    ) -> None:
         queue = topology.queue(client, arguments={argument: one})
         refusal = refusal_of(client, "queue.declare", queue=queue, exclusive=True, arguments={argument: two})
         assert refusal == inequivalent(argument, queue, f"received '{shown(two)}' but current is '{shown(one)}'")
 
-    def test_more(self, client: RawClient, topology: Topology, argument: str, one: Value, two: Value, kind: str) -> None:
+    def test_more(
+        self, client: RawClient, topology: Topology, argument: str, one: Value, two: Value, kind: str
+    ) -> None:
         queue = topology.queue(client)
         refusal = refusal_of(client, "queue.declare", queue=queue, exclusive=True, arguments={argument: one})
         difference = f"received the value '{shown(one)}' of type '{kind}' but current is none"
         assert refusal == inequivalent(argument, queue, difference)
 
-    def test_less(self, client: RawClient, topology: Topology, argument: str, one: Value, two: Value, kind: str) -> None:
+    def test_less(
+        self, client: RawClient, topology: Topology, argument: str, one: Value, two: Value, kind: str
+    ) -> None:
         queue = topology.queue(client, arguments={argument: one})
         refusal = refusal_of(client, "queue.declare", queue=queue, exclusive=True)
         difference = f"received none but current is the value '{shown(one)}' of type '{kind}'"
@@ -98,7 +106,9 @@ def test_integers_are_compared_by_value(client: RawClient, topology: Topology, t
     client.call(1, "queue.declare", queue=queue, exclusive=True, arguments={"x-max-length": Typed(tag, 5)})
 
 
-@pytest.mark.parametrize(("first", "again"), [({}, {"x-mine": 1}), ({"x-mine": 1}, {"x-mine": "2"}), ({"x-mine": 1}, {})])
+@pytest.mark.parametrize(
+    ("first", "again"), [({}, {"x-mine": 1}), ({"x-mine": 1}, {"x-mine": "2"}), ({"x-mine": 1}, {})]
+)
 def test_unknown_arguments_are_not_compared(
     client: RawClient, topology: Topology, first: Arguments, again: Arguments
 ) -> None:
@@ -162,7 +172,9 @@ def test_a_dead_letter_exchange_is_a_name(client: RawClient) -> None:
     queue = unique_name("queue")
     arguments = {"x-dead-letter-exchange": 1}
     text = f"PRECONDITION_FAILED - invalid type 'signedint' for arg 'x-dead-letter-exchange' in queue '{queue}' in vhost '/'"
-    assert refusal_of(client, "queue.declare", queue=queue, arguments=arguments) == Refusal("channel", 406, text, 50, 10)
+    assert refusal_of(client, "queue.declare", queue=queue, arguments=arguments) == Refusal(
+        "channel", 406, text, 50, 10
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,25 @@ import pytest
 from tests.conformance.raw_client import RawClient
 from tests.conformance.topology import Topology, drain
 
-KEYS = ["", ".", "..", "a", "b", "a.", ".a", "a.b", "a..b", "a.b.c", "b.a", "a.a.a.a", "a.b.b.c", "*", "#", "a.*", "ä.ö"]
+KEYS = [
+    "",
+    ".",
+    "..",
+    "a",
+    "b",
+    "a.",
+    ".a",
+    "a.b",
+    "a..b",
+    "a.b.c",
+    "b.a",
+    "a.a.a.a",
+    "a.b.b.c",
+    "*",
+    "#",
+    "a.*",
+    "ä.ö",
+]
 
 # Binding key: the routing keys among KEYS that it matches.
 MATCHES = {

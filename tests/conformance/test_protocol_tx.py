@@ -76,9 +76,7 @@ def test_rollback_forgets_publishes(client: RawClient, tx: RawClient, topology: 
 
 
 @pytest.mark.parametrize("end", ["channel.close", "connection.close", "cut", "channel error"])
-def test_the_end_of_the_channel_rolls_back(
-    connect: Connect, client: RawClient, topology: Topology, end: str
-) -> None:
+def test_the_end_of_the_channel_rolls_back(connect: Connect, client: RawClient, topology: Topology, end: str) -> None:
     queue = topology.queue(client, exclusive=False)
     publish_all(client, queue, [b"given back"])
     leaving = connect()

@@ -96,7 +96,9 @@ def test_a_kombu_consumer_is_told_and_can_start_anew(target: Target) -> None:
     queue = Queue(unique_name("queue"), exclusive=True)
     seen: list[str] = []
     with Connection(target.url) as connection:
-        consumer = Consumer(connection.default_channel, [queue], callbacks=[lambda body, _: seen.append(body)], no_ack=True)
+        consumer = Consumer(
+            connection.default_channel, [queue], callbacks=[lambda body, _: seen.append(body)], no_ack=True
+        )
         consumer.consume()
         target.close_connections()
         with pytest.raises(connection.connection_errors):

@@ -13,15 +13,13 @@ if TYPE_CHECKING:
 
 
 class Blocking:
-    __slots__ = ("_held", "_session")
+    __slots__ = ("_held",)
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self) -> None:
         self._held = False
 
-    def alarm_changed(self, reason: str | None) -> None:
+    def alarm_changed(self, session: Session, reason: str | None) -> None:
         """An alarm began (its reason) or the last one ended (None)."""
-        session = self._session
         session.core.alarmed = reason is not None
         if reason is None and self._held:
             self._held = False
@@ -30,9 +28,8 @@ class Blocking:
             session.listen_for_heartbeats(True)
             session.resume()
 
-    def published(self) -> None:
+    def published(self, session: Session) -> None:
         """The client publishes although there is an alarm: it is told, and read no further until that ends."""
-        session = self._session
         reason = session.broker.blocked_reason
         if reason is None or self._held:
             return

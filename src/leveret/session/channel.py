@@ -30,6 +30,7 @@ REPLY_TO = REPLY_TO_PREFIX.encode()
 
 class ChannelDesk:
     __slots__ = (
+        "__weakref__",
         "core",
         "last_queue",
         "number",

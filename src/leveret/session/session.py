@@ -79,7 +79,7 @@ class Session:
         self._task: asyncio.Future[None] | None = None
         self._closing = False
         self.gone = False
-        self._blocking = Blocking(self)
+        self._blocking = Blocking()
         # The method being handled, which errors name; 0 while the data plane runs.
         self._method = 0
         self._handling = False
@@ -220,7 +220,7 @@ class Session:
         elif self._expected != RUNNING:
             raise HardError(503, "a channel's method before the connection is open", method_id)
         elif method_id == BasicPublish.METHOD and number in self.desks:
-            self._blocking.published()
+            self._blocking.published(self)
         else:
             self._handle_channel(number, method_id, payload)
 
@@ -343,6 +343,7 @@ class Session:
         self._timer.cancel()
         if self._heartbeat is not None:
             self._heartbeat.stop()
+            self._heartbeat = None
         if self._task is not None:
             self._task.cancel()
         self._release()
@@ -360,7 +361,7 @@ class Session:
                 desk.core.intake.forget_permissions()
 
     def blocked_changed(self, reason: str | None) -> None:
-        self._blocking.alarm_changed(reason)
+        self._blocking.alarm_changed(self, reason)
 
     def listen_for_heartbeats(self, listening: bool) -> None:
         if self._heartbeat is not None:
