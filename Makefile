@@ -6,7 +6,6 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
-WHEELS := .cache/build-wheels
 
 # Extra words for `leveret serve`, pytest and the benchmark: make run ARGS="--port 5673".
 ARGS ?=
@@ -76,23 +75,18 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV) || { echo "no venv module: on Debian, apt-get install python3-venv"; exit 1; }
 	@touch $@
 
-$(VENV)/.run $(VENV)/.test $(VENV)/.dev: $(VENV)/.%: requirements/%.txt $(VENV)/.made
+$(VENV)/.build $(VENV)/.run $(VENV)/.test $(VENV)/.dev: $(VENV)/.%: requirements/%.txt $(VENV)/.made
 	$(PIP) install --require-hashes -r $<
 	@touch $@
 
-# The build is isolated and takes setuptools and Cython from here only: fetched once, hashes checked.
-$(WHEELS)/.fetched: requirements/build.txt $(VENV)/.made
-	rm -rf $(WHEELS)
-	$(PIP) download --no-deps --require-hashes -d $(WHEELS) -r $<
-	@touch $@
-
-# build/ keeps what is already compiled; what has left src/ must not be installed from there.
-$(VENV)/.installed: $(SOURCES) $(VENV)/.run $(WHEELS)/.fetched
+# Without build isolation, although that works too (tests/tidy/test_install.py): a Cython that stays where it is
+# compiles again only what changed. build/ keeps what is compiled; what has left src/ must not be installed from it.
+$(VENV)/.installed: $(SOURCES) $(VENV)/.build $(VENV)/.run
 	@for object in build/lib*/leveret/core/*.so; do \
 		module=$${object##*/}; test -e "src/leveret/core/$${module%%.*}.pxd" || rm -f "$$object"; \
 	done
 	@find build/lib* -name '*.p*' -type f -delete 2>/dev/null || true
-	PIP_FIND_LINKS=$(abspath $(WHEELS)) $(PIP) install --no-index --no-deps --force-reinstall .
+	$(PIP) install --no-index --no-build-isolation --no-deps --force-reinstall .
 	@touch $@
 
 # ---- pins: versions and hashes, no addresses

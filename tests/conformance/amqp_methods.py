@@ -14,9 +14,10 @@ class MethodSpec(NamedTuple):
     fields: tuple[tuple[str, str], ...]
 
 
-# One line per method; a field is `name:type` with the types bit, octet, short, long, longlong, shortstr, longstr, table.
+# One line per method; a field is `name:type`, with bit, octet, short, long, longlong, shortstr, longstr or table.
 _TEXT: Final = """
-connection.start 10 10 version_major:octet version_minor:octet server_properties:table mechanisms:longstr locales:longstr
+connection.start 10 10 version_major:octet version_minor:octet server_properties:table mechanisms:longstr \
+locales:longstr
 connection.start-ok 10 11 client_properties:table mechanism:shortstr response:longstr locale:shortstr
 connection.secure 10 20 challenge:longstr
 connection.secure-ok 10 21 response:longstr

@@ -80,7 +80,7 @@ def test_work_queues(run: Run) -> None:
             assert task and task.body == b"0"
             await other.close()
             done = await received(queue, 5)
-            assert [(message.body, message.redelivered) for message in done][0] == (b"0", True)
+            assert (done[0].body, done[0].redelivered) == (b"0", True)
             assert sorted(message.body for message in done) == [b"%d" % number for number in range(5)]
         finally:
             await queue.delete(if_unused=False, if_empty=False)

@@ -96,11 +96,11 @@ def test_rpc(target: Target, channel: amqpstorm.Channel) -> None:
     channel.queue.declare(queue, auto_delete=True)
 
     def serve() -> None:
-        with amqpstorm.Connection(target.host, "guest", "guest", port=target.port) as connection:
-            with connection.channel() as server:
-                (question,) = received(server, queue, 1)
-                reply = Message.create(server, question.body.upper(), {"correlation_id": question.correlation_id})
-                reply.publish(question.reply_to)
+        connection = amqpstorm.Connection(target.host, "guest", "guest", port=target.port)
+        with connection, connection.channel() as server:
+            (question,) = received(server, queue, 1)
+            reply = Message.create(server, question.body.upper(), {"correlation_id": question.correlation_id})
+            reply.publish(question.reply_to)
 
     server = threading.Thread(target=serve)
     server.start()

@@ -28,9 +28,9 @@ def cache_directory() -> Path:
 @pytest.fixture(scope="module")
 def node_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of installed packages."""
-    for command in ("node", "npm"):
-        if not shutil.which(command):
-            pytest.skip(f"{command} is missing; install with: apt-get install nodejs npm")
+    for name in ("node", "npm"):
+        if not shutil.which(name):
+            pytest.skip(f"{name} is missing; install with: apt-get install nodejs npm")
     installed = cache_directory() / "node_modules"
     if (installed / "amqplib" / "package.json").exists():
         return installed

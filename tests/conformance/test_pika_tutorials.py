@@ -63,7 +63,7 @@ def test_work_queues(target: Target, channel: BlockingChannel) -> None:
         dying = pika.BlockingConnection(pika.URLParameters(target.url))
         dying_channel = dying.channel()
         dying_channel.basic_qos(prefetch_count=1)
-        method, _, body = next(dying_channel.consume(queue, inactivity_timeout=WAIT_SECONDS_MAX))
+        _, _, body = next(dying_channel.consume(queue, inactivity_timeout=WAIT_SECONDS_MAX))
         assert body == b"0"
         dying.close()
         channel.basic_qos(prefetch_count=1)

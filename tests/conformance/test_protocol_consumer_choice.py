@@ -1,5 +1,7 @@
 """Who is served first: consumers with a priority, and queues with a single active consumer."""
 
+from itertools import pairwise
+
 import pytest
 
 from tests.conformance.conftest import Connect
@@ -60,7 +62,7 @@ def test_consumers_of_one_priority_take_turns(worker: RawClient, topology: Topol
     publish(worker, queue, 6)
     served = tags(worker, 6)
     assert sorted(served) == ["a"] * 3 + ["b"] * 3
-    assert all(one != two for one, two in zip(served, served[1:], strict=False))
+    assert all(one != two for one, two in pairwise(served))
 
 
 def test_lower_priorities_are_served_when_the_higher_are_gone(worker: RawClient, topology: Topology) -> None:

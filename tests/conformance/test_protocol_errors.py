@@ -128,7 +128,7 @@ def test_taking_away_what_is_missing_succeeds(client: RawClient, name: str, fiel
     ],
 )
 def test_the_last_declared_queue_when_there_is_none(client: RawClient, name: str, ids: tuple[int, int]) -> None:
-    fields = {"exchange": "amq.direct"} if "bind" in name else {}
+    fields: dict[str, Value] = {"exchange": "amq.direct"} if "bind" in name else {}
     assert refusal_of(client, name, **fields) == Refusal(
         "channel", 404, "NOT_FOUND - no previously declared queue", *ids
     )

@@ -170,11 +170,12 @@ def test_bad_values(client: RawClient, argument: str, value: Value, reason: str)
 
 def test_a_dead_letter_exchange_is_a_name(client: RawClient) -> None:
     queue = unique_name("queue")
-    arguments = {"x-dead-letter-exchange": 1}
-    text = f"PRECONDITION_FAILED - invalid type 'signedint' for arg 'x-dead-letter-exchange' in queue '{queue}' in vhost '/'"
-    assert refusal_of(client, "queue.declare", queue=queue, arguments=arguments) == Refusal(
-        "channel", 406, text, 50, 10
+    refusal = refusal_of(client, "queue.declare", queue=queue, arguments={"x-dead-letter-exchange": 1})
+    text = (
+        "PRECONDITION_FAILED - invalid type 'signedint' for arg 'x-dead-letter-exchange' "
+        f"in queue '{queue}' in vhost '/'"
     )
+    assert refusal == Refusal("channel", 406, text, 50, 10)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.conformance.amqp_codec import Value
 from tests.conformance.conftest import Connect
 from tests.conformance.raw_client import RawClient, Refusal
 from tests.conformance.topology import Topology, refusal_of, unique_name
@@ -157,6 +158,6 @@ def test_the_pseudo_queue_itself_can_be_declared(client: RawClient, passive: boo
     ("name", "ids"), [("basic.get", (60, 70)), ("queue.purge", (50, 30)), ("queue.bind", (50, 20))]
 )
 def test_the_pseudo_queue_is_no_queue(client: RawClient, name: str, ids: tuple[int, int]) -> None:
-    fields = {"exchange": "amq.direct", "routing_key": "key"} if name == "queue.bind" else {}
+    fields: dict[str, Value] = {"exchange": "amq.direct", "routing_key": "key"} if name == "queue.bind" else {}
     refusal = refusal_of(client, name, queue=REPLY_TO, **fields)
     assert refusal == Refusal("channel", 404, f"NOT_FOUND - no queue '{REPLY_TO}' in vhost '/'", *ids)

@@ -8,7 +8,6 @@ from typing import Final
 from tests.conformance.amqp_codec import Value
 from tests.conformance.raw_client import WAIT_SECONDS_MAX, Method, RawClient, Refusal
 
-
 # A channel that no test uses.
 _PUBLISHING_CHANNEL: Final = 999
 

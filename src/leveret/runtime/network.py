@@ -11,7 +11,13 @@ import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
-RECEIVE_BYTES = 262144
+from leveret.runtime.log import get_logger
+
+log = get_logger(__name__)
+
+# Half of what congests an outbox: then what one chunk publishes fits into one consumer's outbox and need not wait in
+# its queue. Measured: 0.16 instead of 0.21 us of CPU a message of 16 B, 0.8 instead of 1.1 of 1 KiB.
+RECEIVE_BYTES = 131072
 # Pieces of one sendmsg; the kernel takes at most 1024.
 PIECES_MAX = 64
 ACCEPTS_A_TURN = 64
@@ -71,7 +77,12 @@ class Switchboard:
                 outbox.discard()
                 outbox.calm_down()
             else:
-                pump.flush()
+                try:
+                    pump.flush()
+                except Exception:
+                    # A mistake of ours with one connection must not keep the others' output from going out.
+                    log.exception("flushing a connection failed", peer=pump.peer)
+                    pump.abort("internal error")
         self.kick()
 
 

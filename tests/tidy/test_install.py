@@ -1,0 +1,42 @@
+"""`pip install .` in a clean virtual environment: isolated build, dependencies, compiled modules, the command."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tidy.tree import ROOT, project_files
+
+
+def ran(*command: str | Path) -> str:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_pip_install_needs_nothing_but_a_compiler(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for path in project_files():
+        if path.parts[0] == "src" or len(path.parts) == 1:
+            (tree / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / path, tree / path)
+    binaries = tmp_path / "venv" / "bin"
+    ran(sys.executable, "-m", "venv", tmp_path / "venv")
+    ran(binaries / "pip", "--disable-pip-version-check", "--quiet", "install", tree)
+    assert "--data-dir" in ran(binaries / "leveret", "serve", "--help")
+
+    listing = "import leveret, pathlib; print(*pathlib.Path(leveret.__file__).parent.rglob('*'), sep='\\n')"
+    installed = [Path(line) for line in ran(binaries / "python", "-c", listing).splitlines()]
+    compiled = {path.name.partition(".")[0] for path in installed if path.suffix == ".so"}
+    with_types = {path.stem for path in (ROOT / "src/leveret/core").glob("*.pxd")}
+    sources = {path.stem for path in (ROOT / "src/leveret/core").glob("*.py")}
+    assert compiled == (with_types & sources) - {"__init__"}
+    names = {path.name for path in installed}
+    assert "py.typed" in names and "octets.pxd" in names
+    assert not [path for path in installed if path.suffix == ".c"]

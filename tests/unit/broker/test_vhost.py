@@ -1,0 +1,109 @@
+"""A virtual host alive: exclusive queues by their owner, consumers that lose their queue, reply addresses."""
+
+from __future__ import annotations
+
+import pytest
+
+from leveret.broker.vhost import LiveVhost, octets
+from leveret.catalog.commands import Added, Removed
+from leveret.catalog.records import ExchangeRecord
+from leveret.core.reply import ReplyQueue
+from tests.unit.catalog.naming import exchange, queue, to_exchange, to_queue
+from tests.unit.queues.dataplane import Workbench, message, new_consumer
+
+
+def new_vhost() -> LiveVhost:
+    vhost = LiveVhost("/", lambda count: 0)
+    vhost.reflect(Added(ExchangeRecord("/", "", "direct", True, False, False, {})))
+    return vhost
+
+
+class Desk:
+    """The control side of a channel: notes the consumers it lost."""
+
+    def __init__(self) -> None:
+        self.lost: list[bytes] = []
+
+    def consumer_lost(self, tag: bytes) -> None:
+        self.lost.append(tag)
+
+
+def test_names_are_octets_and_any_octets_survive() -> None:
+    assert octets("größe") == "größe".encode()
+    assert octets(b"\xff".decode("utf-8", "surrogateescape")) == b"\xff"
+
+
+def test_a_queue_is_reached_by_its_name_while_it_exists() -> None:
+    vhost = new_vhost()
+    vhost.reflect(Added(queue("q")))
+    default = vhost.exchanges[b""]
+    assert vhost.router.resolve(default, [b"q"], None) == (vhost.queues[b"q"],)
+    vhost.reflect(Removed(queue("q")))
+    assert vhost.router.resolve(default, [b"q"], None) == ()
+
+
+def test_bindings_reach_queues_and_exchanges_and_can_be_undone() -> None:
+    vhost = new_vhost()
+    for record in (exchange("a"), exchange("b"), queue("q"), to_exchange("a", "b"), to_queue("b", "q")):
+        vhost.reflect(Added(record))
+    source = vhost.exchanges[b"a"]
+    assert vhost.router.resolve(source, [b""], None) == (vhost.queues[b"q"],)
+    vhost.reflect(Removed(to_exchange("a", "b")))
+    assert vhost.router.resolve(source, [b""], None) == ()
+
+
+def test_an_exchange_knows_its_alternate_and_its_record() -> None:
+    vhost = new_vhost()
+    record = exchange("x", **{"alternate-exchange": "spare"})
+    vhost.reflect(Added(record))
+    live = vhost.exchanges[b"x"]
+    assert (live.alternate, live.record, live.internal) == (b"spare", record, False)
+
+
+def test_exclusive_queues_are_listed_by_their_owner_until_they_go() -> None:
+    vhost = new_vhost()
+    vhost.reflect(Added(queue("a", owner=5)))
+    vhost.reflect(Added(queue("b", owner=5)))
+    vhost.reflect(Added(queue("shared")))
+    assert vhost.owned == {5: {"a", "b"}}
+    vhost.reflect(Removed(queue("a", owner=5)))
+    vhost.reflect(Removed(queue("b", owner=5)))
+    assert vhost.owned == {}
+
+
+def test_consumers_are_told_when_their_queue_goes() -> None:
+    vhost, bench, desk = new_vhost(), Workbench(), Desk()
+    vhost.reflect(Added(queue("q")))
+    live = vhost.queues[b"q"]
+    channel = bench.open_channel()
+    channel.desk = desk
+    for tag in ("one", "two"):
+        live.subscribe(new_consumer(channel, live, tag))
+    live.publish(message())
+    vhost.reflect(Removed(queue("q")))
+    assert desk.lost == [b"one", b"two"]
+    assert live.deleted
+    # What was delivered can still be settled.
+    channel.settle(1, False, 0, 0)
+
+
+def test_a_reply_address_is_reached_until_it_is_removed() -> None:
+    vhost = new_vhost()
+    reply = vhost.add_reply(b"amq.rabbitmq.reply-to.x")
+    assert isinstance(reply, ReplyQueue)
+    default = vhost.exchanges[b""]
+    assert vhost.router.resolve(default, [b"amq.rabbitmq.reply-to.x"], None) == (reply,)
+    assert reply.name not in vhost.queues
+    vhost.remove_reply(reply.name)
+    assert vhost.router.resolve(default, [b"amq.rabbitmq.reply-to.x"], None) == ()
+    assert reply.deleted
+
+
+@pytest.mark.parametrize("change", ["add", "remove"])
+def test_reply_addresses_make_routes_forgotten(change: str) -> None:
+    vhost = new_vhost()
+    if change == "remove":
+        vhost.add_reply(b"r")
+    before = vhost.router.generation
+    vhost.add_reply(b"r") if change == "add" else vhost.remove_reply(b"r")
+    assert vhost.router.generation > before
