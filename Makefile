@@ -11,8 +11,8 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 ARGS ?=
 
 SOURCES := pyproject.toml setup.py $(shell find src -name '*.py' -o -name '*.pxd' -o -name 'py.typed')
-PURE_SUITES := $(wildcard tests/unit tests/property tests/contract tests/conformance tests/simulation)
-FUZZ_SUITES := $(wildcard tests/property tests/fuzz)
+PURE_SUITES := $(wildcard $(addprefix tests/,unit property contract conformance simulation fuzz examples))
+FUZZ_SUITES := $(wildcard $(addprefix tests/,property fuzz))
 CHECKED := src tests benchmarks setup.py
 
 .DEFAULT_GOAL := help

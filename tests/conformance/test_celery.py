@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import kombu.pools
 import pytest
 from celery import Celery, chain, group, signature
 from celery.canvas import Signature
@@ -43,7 +44,10 @@ def app(target: Target, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ce
         assert worker.poll() is None, log.read_text()
         yield application
     finally:
+        # Celery keeps the connections of results and of producers open by itself.
+        application.backend.result_consumer.stop()
         application.close()
+        kombu.pools.reset()
         end_process(worker)
         remove_leftovers(target, queue)
 

@@ -68,6 +68,13 @@ def test_declare_on_publish_and_retry_policy(connection: Connection) -> None:
     assert [body for body, _ in received(connection, [queue], 1)] == ["hello"]
 
 
+def remove_simple(connection: Connection, name: str) -> None:
+    """A simple queue has an exchange of its own name."""
+    channel = connection.channel()
+    Queue(name)(channel).delete()
+    Exchange(name)(channel).delete()
+
+
 def test_simple_queue(connection: Connection) -> None:
     name = unique_name("simple")
     with connection.SimpleQueue(name) as queue:
@@ -85,7 +92,7 @@ def test_simple_queue(connection: Connection) -> None:
             message.ack()
         with pytest.raises(queue.Empty):
             queue.get(block=False)
-    Queue(name)(connection.channel()).delete()
+    remove_simple(connection, name)
 
 
 def test_simple_queue_clear(connection: Connection) -> None:
@@ -94,7 +101,7 @@ def test_simple_queue_clear(connection: Connection) -> None:
         for number in range(3):
             queue.put(number)
         assert queue.clear() == 3
-    Queue(name)(connection.channel()).delete()
+    remove_simple(connection, name)
 
 
 def test_fanout_and_prefetch(connection: Connection) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
-from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker, NackError, UnroutableError
+from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker, UnroutableError
 
 from tests.conformance.target import Target
 from tests.conformance.topology import unique_name
@@ -160,15 +160,6 @@ def test_an_unroutable_message_raises(channel: BlockingChannel) -> None:
     with pytest.raises(UnroutableError) as caught:
         channel.basic_publish("", unique_name("nobody"), b"lost", mandatory=True)
     assert caught.value.messages[0].method.reply_code == 312
-
-
-def test_a_full_queue_that_rejects_nacks(channel: BlockingChannel) -> None:
-    arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
-    queue = channel.queue_declare("", exclusive=True, arguments=arguments).method.queue
-    channel.confirm_delivery()
-    channel.basic_publish("", queue, b"fits")
-    with pytest.raises(NackError):
-        channel.basic_publish("", queue, b"does not fit")
 
 
 def test_channel_errors_are_told_and_the_connection_lives_on(connection: pika.BlockingConnection) -> None:

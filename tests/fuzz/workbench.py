@@ -97,6 +97,7 @@ class Line:
         self._bench = bench
         self.peer = ("127.0.0.1", 50000)
         self.heard = bytearray()
+        self.spoken = bytearray()
         # How many octets the client still takes; None for all there are.
         self.window: int | None = None
         self.reading = True
@@ -112,6 +113,7 @@ class Line:
     def say(self, *chunks: bytes) -> None:
         """Sends chunks, each of which reaches the session by itself, and lets the broker finish with them."""
         for chunk in chunks:
+            self.spoken += chunk
             self._inbox.extend(chunk[at : at + RECEIVE_BYTES] for at in range(0, len(chunk), RECEIVE_BYTES))
         self._bench.call(self._deliver)
 
@@ -127,9 +129,9 @@ class Line:
     def hang_up(self) -> None:
         self._bench.call(self._drop, "closed by peer")
 
-    def take(self, octets: int) -> None:
-        """The client reads so much more."""
-        self.window = (self.window or 0) + octets
+    def take(self, octets: int | None) -> None:
+        """The client reads so much more, or from now on everything."""
+        self.window = None if octets is None else (self.window or 0) + octets
         self._bench.call(self.flush)
 
     @property

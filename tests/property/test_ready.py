@@ -31,7 +31,7 @@ class ReadyMachine(RuleBasedStateMachine):
         self.next_position += 1
         return self.next_position - 1, new_message(b"", b"q", PROPERTIES, bytes(size))
 
-    @rule(count=st.sampled_from([1, 1, 2, 5, 40, 1500]), size=st.sampled_from([0, 1, 10, 1000]))
+    @rule(count=st.sampled_from([1, 1, 2, 5, 40, 40, 1200]), size=st.sampled_from([0, 1, 10, 1000]))
     def push(self, count: int, size: int) -> None:
         for _ in range(count):
             position, message = self.next_message(size)
@@ -98,4 +98,4 @@ class ReadyMachine(RuleBasedStateMachine):
 
 
 TestReady = ReadyMachine.TestCase
-TestReady.settings = effort(150, stateful_step_count=30)
+TestReady.settings = effort(60, stateful_step_count=25)

@@ -30,6 +30,10 @@ class Connected(Protocol):
 
     def permissions_changed(self, user: str) -> None: ...
 
+    def user_deleted(self, user: str) -> None: ...
+
+    def vhost_deleted(self, vhost: str) -> None: ...
+
     def blocked_changed(self, reason: str | None) -> None: ...
 
 
@@ -72,9 +76,14 @@ class Broker:
             self._reflect_vhost(record, change)
         elif isinstance(record, Permission):
             self._tell(lambda connection: connection.permissions_changed(record.user))
+        elif isinstance(change, Removed):
+            self._tell(lambda connection: connection.user_deleted(record.name))
+        else:
+            self._tell(lambda connection: connection.permissions_changed(record.name))
 
     def _reflect_vhost(self, vhost: Vhost, change: Change) -> None:
         if isinstance(change, Removed):
+            self._tell(lambda connection: connection.vhost_deleted(vhost.name))
             del self.vhosts[vhost.name]
         elif isinstance(change, Added) and vhost.name not in self.vhosts:
             self.vhosts[vhost.name] = LiveVhost(vhost.name, self.dice.pick)

@@ -18,6 +18,14 @@ from leveret.runtime.dice import Dice
 REMEMBERED_MAX = 10000
 
 
+class _Attempt:
+    """A check under way, and how many connections wait for it."""
+
+    def __init__(self, task: asyncio.Task[bool]) -> None:
+        self.task = task
+        self.waiting = 0
+
+
 class Logins:
     def __init__(self, catalog: Catalog, dice: Dice) -> None:
         self._catalog = catalog
@@ -25,7 +33,7 @@ class Logins:
         self._key = dice.salt(32)
         # User -> (the hash it was checked against, digest of the password that fitted)
         self._known: dict[str, tuple[str, bytes]] = {}
-        self._running: dict[tuple[str, bytes], asyncio.Future[bool]] = {}
+        self._running: dict[tuple[str, bytes], _Attempt] = {}
         # One thread: guessing passwords must not take more than one core from the broker.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="leveret-login")
         self._decoy: str | None = None
@@ -50,13 +58,21 @@ class Logins:
         )
 
     async def verify(self, user: str, password: bytes) -> bool:
-        """The slow check, off the loop."""
+        """The slow check, off the loop. It is given up when nobody waits for it any more: a flood of bad logins must
+        not keep the thread busy long after its connections are gone."""
         attempt = (user, self._digest(password))
         running = self._running.get(attempt)
         if running is None:
-            running = self._running[attempt] = asyncio.ensure_future(self._verify(user, password))
-            running.add_done_callback(lambda _: self._running.pop(attempt, None))
-        return await asyncio.shield(running)
+            running = self._running[attempt] = _Attempt(asyncio.ensure_future(self._verify(user, password)))
+        running.waiting += 1
+        try:
+            return await asyncio.shield(running.task)
+        finally:
+            running.waiting -= 1
+            if running.waiting == 0:
+                running.task.cancel()
+                if self._running.get(attempt) is running:
+                    del self._running[attempt]
 
     async def _verify(self, user: str, password: bytes) -> bool:
         loop = asyncio.get_running_loop()

@@ -73,14 +73,19 @@ class Topology:
         return changes + self._drop_unused_exchanges([binding.source for binding in inbound])
 
     def remove_exchange(self, name: str) -> list[Change]:
+        changes, sources = self._remove_one_exchange(name)
+        return changes + self._drop_unused_exchanges(sources)
+
+    def _remove_one_exchange(self, name: str) -> tuple[list[Change], list[str]]:
+        """The changes, and the exchanges that have lost a binding by it."""
         exchange = self.exchanges.pop(name, None)
         if exchange is None:
-            return []
+            return [], []
         inbound = list(self.bindings_to.get((False, name), {}).values())
         outbound = list(self.bindings_from.get(name, {}).values())
         changes = self._drop_bindings(inbound + outbound)
         changes.append(Removed(exchange))
-        return changes + self._drop_unused_exchanges([binding.source for binding in inbound])
+        return changes, [binding.source for binding in inbound]
 
     def _drop_bindings(self, bindings: list[BindingRecord]) -> list[Change]:
         changes: list[Change] = []
@@ -100,10 +105,14 @@ class Topology:
         return changes
 
     def _drop_unused_exchanges(self, sources: list[str]) -> list[Change]:
-        """Auto-delete exchanges among these that have just lost their last binding."""
+        """Auto-delete exchanges among these that have just lost their last binding, and those that lose it by that."""
         changes: list[Change] = []
-        for name in dict.fromkeys(sources):
+        todo = list(dict.fromkeys(sources))
+        while todo:
+            name = todo.pop(0)
             exchange = self.exchanges.get(name)
             if exchange is not None and exchange.auto_delete and name not in self.bindings_from:
-                changes += self.remove_exchange(name)
+                removed, lost = self._remove_one_exchange(name)
+                changes += removed
+                todo += lost
         return changes

@@ -36,6 +36,8 @@ class Channel:
         self.consumers = {}
         # Consumers that their queues found full; asked again whenever something is settled or sent.
         self.parked = []
+        # Counts the times they were asked, so that another queue comes first each time.
+        self.turn = 0
         # False after channel.flow active=false: consumers get nothing until the client asks again.
         self.flowing = True
         self.last_tag = 0
@@ -157,13 +159,25 @@ class Channel:
 
     def unpark(self):
         """Something was settled, sent or allowed: consumers that can take again are put back into their queues."""
+        touched = []
+        self.wake_parked(touched)
+        self.turn += 1
+        dispatch_from(touched, self.turn)
+
+    def wake_parked(self, touched):
+        """Puts those who can take again back into their queues, which the caller then lets hand out: not before all
+        are back, or the first of them would get everything and a higher priority would come too late."""
         parked = self.parked
         self.parked = []
         for subscriber in parked:
             if subscriber.can_take():
-                subscriber.queue.wake(subscriber)
+                queue = subscriber.queue
+                queue.wake(subscriber)
+                if queue not in touched:
+                    touched.append(queue)
             else:
                 self.parked.append(subscriber)
+        return 0
 
     # ---- for the session
 
@@ -221,3 +235,13 @@ class Channel:
 
     def reset_parked(self):
         self.parked = []
+
+
+def dispatch_from(queues, turn):
+    """Lets each of these queues hand out, beginning with another one each turn: what they share, a channel's prefetch
+    or a connection's outbox, may be used up by whoever comes first."""
+    count = len(queues)
+    for i in range(count):
+        queue = queues[(turn + i) % count]
+        queue.dispatch()
+    return 0

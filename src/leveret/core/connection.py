@@ -11,7 +11,7 @@ from leveret.core.wording import frame_problem
 from leveret.errors import HardError
 
 if not cython.compiled:
-    from leveret.core.channel import OPEN
+    from leveret.core.channel import OPEN, dispatch_from
     from leveret.core.intake import IDLE, WANT_BODY, WANT_HEADER
     from leveret.core.pure_octets import copy_octets, read_u16, read_u32, take
 
@@ -51,6 +51,7 @@ class Connection:
         self.partial = None
         self.partial_size = 0
         self.confirming = []
+        self.turn = 0
         # After connection.close was sent only its answer counts; the rest is skipped unread.
         self.muted = False
         # While an alarm holds, the session wants to see a publish before anything more is read.
@@ -250,9 +251,17 @@ class Connection:
 
     def calm(self):
         """The outbox is no longer congested: consumers that waited for it are asked again."""
-        for channel in list(self.channels.values()):
+        channels = list(self.channels.values())
+        count = len(channels)
+        touched = []
+        for i in range(count):
+            # Another channel comes first each time: the outbox may be full again after one message.
+            channel = channels[(self.turn + i) % count]
             if channel.parked:
-                channel.unpark()
+                channel.wake_parked(touched)
+        if touched:
+            dispatch_from(touched, self.turn // count)
+        self.turn += 1
 
 
 def misplaced_frame(kind, payload):

@@ -13,7 +13,7 @@ cdef enum:
 cdef int write_content(Outbox out, unsigned int channel, Message message, Py_ssize_t payload_max) except -1
 
 @cython.locals(p="unsigned char*", at=Py_ssize_t, done=Py_ssize_t, count=Py_ssize_t, source="const unsigned char*")
-cdef int write_large_body(Outbox out, unsigned int channel, bytes body, Py_ssize_t payload_max) except -1
+cdef int write_large_body(Outbox out, unsigned int channel, bytes body, Py_ssize_t payload_max, bint delivered) except -1
 
 @cython.locals(p="unsigned char*", at=Py_ssize_t, source="const unsigned char*", address=bytes, raw=bytes, body=bytes, prefix_size=Py_ssize_t, address_size=Py_ssize_t, properties_size=Py_ssize_t, size=Py_ssize_t)
 cdef int write_deliver(Outbox out, unsigned int channel, bytes prefix, unsigned long long tag, bint redelivered, Message message, Py_ssize_t payload_max) except -1

@@ -39,7 +39,7 @@ def write_content(out, channel, message, payload_max):
         return out.wrote(at - out.end)
     if size > BODY_COPIED_MAX or size > payload_max:
         out.wrote(at - out.end)
-        return write_large_body(out, channel, body, payload_max)
+        return write_large_body(out, channel, body, payload_max, False)
     p[at] = 3
     write_u16(p, at + 1, channel)
     write_u32(p, at + 3, size)
@@ -50,7 +50,7 @@ def write_content(out, channel, message, payload_max):
     return out.wrote(at + 1 - out.end)
 
 
-def write_large_body(out, channel, body, payload_max):
+def write_large_body(out, channel, body, payload_max, delivered):
     """A body in several frames, or one that is referred to instead of copied."""
     done = 0
     while done < len(body):
@@ -62,7 +62,7 @@ def write_large_body(out, channel, body, payload_max):
         write_u16(p, at + 1, channel)
         write_u32(p, at + 3, count)
         out.wrote(7)
-        out.refer(body, done, done + count)
+        out.refer(body, done, done + count, delivered)
         out.reserve(1)
         p = out.p
         p[out.end] = 0xCE
@@ -120,7 +120,7 @@ def write_deliver(out, channel, prefix, tag, redelivered, message, payload_max):
         at += 1
     out.wrote(at - out.end)
     if size == 0 and len(body) > 0:
-        return write_large_body(out, channel, body, payload_max)
+        return write_large_body(out, channel, body, payload_max, True)
     return 0
 
 

@@ -108,7 +108,7 @@ class Queue:
         return 0
 
     def wake(self, subscriber):
-        """A parked subscriber can take again."""
+        """A parked subscriber can take again; `dispatch` hands out to it."""
         return 0
 
     def dispatch(self):

@@ -233,4 +233,6 @@ class Intake:
         self.pending = []
 
     def forget_permissions(self):
+        """What the user may do has changed: everything is asked again."""
         self.writable = None
+        self.inspected = None

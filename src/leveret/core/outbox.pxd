@@ -17,7 +17,8 @@ cdef class Outbox:
     # Sealed pieces that go before data[start:end]: bytes-like, oldest first.
     cdef list pieces
     cdef Py_ssize_t piece_bytes
-    cdef Py_ssize_t referred_bytes
+    cdef list delivered
+    cdef Py_ssize_t delivered_bytes
     cdef readonly bint congested
     cdef readonly bint dirty
     cdef list dirty_list
@@ -28,7 +29,7 @@ cdef class Outbox:
     @cython.locals(size=Py_ssize_t, capacity=Py_ssize_t, source="const unsigned char*", old=bytearray)
     cpdef int reserve(self, Py_ssize_t count) except -1
     cpdef int wrote(self, Py_ssize_t count) except -1
-    cpdef int refer(self, bytes body, Py_ssize_t start, Py_ssize_t end) except -1
+    cpdef int refer(self, bytes body, Py_ssize_t start, Py_ssize_t end, bint delivered=*) except -1
     @cython.locals(source="const unsigned char*")
     cpdef object write(self, bytes data)
     cpdef object pending(self)

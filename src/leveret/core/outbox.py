@@ -30,8 +30,9 @@ class Outbox:
         self.capacity = 0
         self.pieces = None
         self.piece_bytes = 0
-        # How much of the pieces is bodies referred to, not counted exactly once some of it is sent: see drop_buffer.
-        self.referred_bytes = 0
+        # Parallel to pieces: whether it is the body of a delivery; and how many octets that is together.
+        self.delivered = None
+        self.delivered_bytes = 0
         self.congested = False
         # True while this outbox stands in dirty_list, the node's list of connections with something to send.
         self.dirty = False
@@ -76,18 +77,22 @@ class Outbox:
             self.congested = True
         return 0
 
-    def refer(self, body, start, end):
-        """Sends body[start:end] without copying it."""
+    def refer(self, body, start, end, delivered=False):
+        """Sends body[start:end] without copying it. Deliveries are held back by congestion and do not flood."""
         if self.pieces is None:
             self.pieces = []
+            self.delivered = []
         if self.end > self.start:
             self.pieces.append(memoryview(self.data)[self.start : self.end])
+            self.delivered.append(False)
             self.piece_bytes += self.end - self.start
             # The sealed part keeps its buffer alive; writing goes on in the rest of the same buffer.
             self.start = self.end
         self.pieces.append(memoryview(body)[start:end])
+        self.delivered.append(delivered)
         self.piece_bytes += end - start
-        self.referred_bytes += end - start
+        if delivered:
+            self.delivered_bytes += end - start
         self.wrote(0)
         return 0
 
@@ -102,8 +107,8 @@ class Outbox:
         return self.end - self.start + self.piece_bytes
 
     def flooded(self):
-        """Whether far more waits here than deliveries alone can have put here. Bodies referred to cost nothing."""
-        return self.end - self.start + self.piece_bytes - self.referred_bytes > FLOODED_BYTES
+        """Whether far more answers wait here than a client that reads them would let gather."""
+        return self.end - self.start + self.piece_bytes - self.delivered_bytes > FLOODED_BYTES
 
     def views(self, pieces_max):
         """What to send next, as memoryviews, oldest first."""
@@ -117,15 +122,16 @@ class Outbox:
         self.bytes_sent += count
         left = count
         while left > 0 and self.pieces:
-            size = len(self.pieces[0])
-            if left < size:
-                self.pieces[0] = self.pieces[0][left:]
-                self.piece_bytes -= left
-                left = 0
+            size = min(len(self.pieces[0]), left)
+            self.piece_bytes -= size
+            if self.delivered[0]:
+                self.delivered_bytes -= size
+            if size < len(self.pieces[0]):
+                self.pieces[0] = self.pieces[0][size:]
             else:
                 del self.pieces[0]
-                self.piece_bytes -= size
-                left -= size
+                del self.delivered[0]
+            left -= size
         self.start += left
         if self.start == self.end and not self.pieces:
             self.drop_buffer()
@@ -135,7 +141,8 @@ class Outbox:
         self.start = 0
         self.end = 0
         self.pieces = None
-        self.referred_bytes = 0
+        self.delivered = None
+        self.delivered_bytes = 0
         if self.capacity > 4096:
             if self.capacity == SPARE_BYTES and len(self.spares) < SPARES_MAX:
                 self.spares.append(self.data)

@@ -156,7 +156,6 @@ class ClassicQueue(Queue):
     def wake(self, subscriber):
         if subscriber.active and not subscriber.waiting and not self.deleted:
             self.rota.add(subscriber)
-            self.dispatch()
         return 0
 
     # ---- control

@@ -360,6 +360,14 @@ class Session:
             for desk in self.desks.values():
                 desk.core.intake.forget_permissions()
 
+    def user_deleted(self, user: str) -> None:
+        if user == self.user:
+            self.close_by_broker(320, f"user '{user}' is deleted")
+
+    def vhost_deleted(self, vhost: str) -> None:
+        if vhost == self.vhost.name:
+            self.close_by_broker(320, f"vhost '{vhost}' is deleted")
+
     def blocked_changed(self, reason: str | None) -> None:
         self._blocking.alarm_changed(self, reason)
 

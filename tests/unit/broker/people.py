@@ -37,9 +37,11 @@ class Person:
 
 
 class Line:
-    """A connection that remembers what the broker told it."""
+    """A connection of ann's to / that remembers what the broker told it."""
 
     def __init__(self) -> None:
+        self.user = "ann"
+        self.vhost = LiveVhost("/", lambda count: 0)
         self.told: list[tuple[object, ...]] = []
 
     def close_by_broker(self, code: int, text: str) -> None:

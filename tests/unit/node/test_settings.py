@@ -1,0 +1,159 @@
+"""Settings: defaults, a TOML file, the command line over it, and refusals that name the place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leveret.errors import ConfigError
+from leveret.node.settings import Settings, default_data_dir, load_settings
+
+
+def load(tmp_path: Path, text: str, overrides: dict[str, Any] | None = None) -> Settings:
+    path = tmp_path / "leveret.toml"
+    path.write_text(text, "utf-8")
+    return load_settings(path, overrides or {})
+
+
+def refused(tmp_path: Path, text: str, overrides: dict[str, Any] | None = None) -> str:
+    with pytest.raises(ConfigError) as refusal:
+        load(tmp_path, text, overrides)
+    assert "\n" not in str(refusal.value)
+    return str(refusal.value)
+
+
+def test_without_a_file_the_defaults_hold() -> None:
+    settings = load_settings(None, {})
+    assert settings == Settings()
+    assert (settings.listen.host, settings.listen.port) == ("127.0.0.1", 5672)
+    limits = settings.limits
+    assert (limits.frame_max, limits.channel_max, limits.heartbeat_s) == (131072, 2047, 60)
+    assert (limits.body_bytes_max, limits.handshake_deadline_s) == (128 * 1024 * 1024, 10.0)
+    assert settings.auth.loopback_users == ("guest",)
+
+
+def test_a_file_sets_what_it_names_and_leaves_the_rest(tmp_path: Path) -> None:
+    settings = load(
+        tmp_path,
+        """
+        log_level = "debug"
+        cluster_name = "größe"
+        [listen]
+        host = "::1"
+        port = 0
+        [limits]
+        heartbeat_s = 5
+        handshake_deadline_s = 2
+        [auth]
+        loopback_users = []
+        """,
+    )
+    assert (settings.log_level, settings.cluster_name) == ("debug", "größe")
+    assert (settings.listen.host, settings.listen.port, settings.listen.metrics_port) == ("::1", 0, 15692)
+    assert (settings.limits.heartbeat_s, settings.limits.handshake_deadline_s) == (5, 2.0)
+    assert settings.limits.frame_max == 131072
+    assert settings.auth.loopback_users == ()
+
+
+def test_the_command_line_goes_over_the_file(tmp_path: Path) -> None:
+    text = '[listen]\nport = 1000\nhost = "0.0.0.0"'
+    settings = load(tmp_path, text, {"listen.port": 2000, "log_level": "error", "listen.host": None})
+    assert (settings.listen.port, settings.listen.host, settings.log_level) == (2000, "0.0.0.0", "error")
+
+
+def test_the_command_line_alone_is_enough() -> None:
+    assert load_settings(None, {"listen.port": 7, "data_dir": "/tmp/x"}).listen.port == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("prot = 5", "prot"),
+        ("[listen]\nprot = 5", "$.listen"),
+        ("[limit]\nframe_max = 8192", "limit"),
+        ("[auth]\nloopback_user = []", "$.auth"),
+    ],
+)
+def test_an_unknown_key_is_refused_with_its_place(tmp_path: Path, text: str, place: str) -> None:
+    message = refused(tmp_path, text)
+    assert place in message
+    assert "unknown field" in message
+    assert str(tmp_path / "leveret.toml") in message
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('[listen]\nport = "5672"', "$.listen.port"),
+        ("[listen]\nport = true", "$.listen.port"),
+        ("[listen]\nport = 5672.5", "$.listen.port"),
+        ("[listen]\nhost = 1", "$.listen.host"),
+        ("listen = 5", "$.listen"),
+        ("log_level = 3", "$.log_level"),
+        ('[auth]\nloopback_users = "guest"', "$.auth.loopback_users"),
+        ("[auth]\nloopback_users = [1]", "$.auth.loopback_users"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused_with_its_place(tmp_path: Path, text: str, place: str) -> None:
+    assert place in refused(tmp_path, text)
+
+
+def test_a_section_that_is_no_table_is_refused_although_the_command_line_sets_something_in_it(tmp_path: Path) -> None:
+    assert "listen" in refused(tmp_path, "listen = 5", {"listen.port": 0})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[listen]\nport = 65536", "listen.port is 65536; a port is 0 to 65535, 0 for any free one"),
+        ("[listen]\nport = -1", "listen.port is -1"),
+        ("[listen]\nmetrics_port = 70000", "listen.metrics_port is 70000"),
+        ("[limits]\nframe_max = 4095", "limits.frame_max is 4095; it must be from"),
+        ("[limits]\nframe_max = 16777217", "limits.frame_max is 16777217"),
+        ("[limits]\nchannel_max = 0", "limits.channel_max is 0"),
+        ("[limits]\nchannel_max = 65536", "limits.channel_max is 65536"),
+        ("[limits]\nheartbeat_s = -1", "limits.heartbeat_s is -1"),
+        ("[limits]\nheartbeat_s = 65536", "limits.heartbeat_s is 65536"),
+        ("[limits]\nbody_bytes_max = 0", "limits.body_bytes_max is 0"),
+        ("[limits]\nhandshake_deadline_s = 0", "limits.handshake_deadline_s is 0"),
+        ("[limits]\nhandshake_deadline_s = inf", "limits.handshake_deadline_s is inf"),
+        ("[limits]\nhandshake_deadline_s = nan", "limits.handshake_deadline_s is nan"),
+        ('log_level = "loud"', "log_level is 'loud'; use one of debug, info, warning, error"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_with_what_would_do(tmp_path: Path, text: str, words: str) -> None:
+    assert words in refused(tmp_path, text)
+
+
+@pytest.mark.parametrize("text", ["[listen\nport = 1", "port 1", "a = 1\na = 2"])
+def test_what_is_not_toml_is_refused(tmp_path: Path, text: str) -> None:
+    assert "leveret.toml is not valid TOML" in refused(tmp_path, text)
+
+
+def test_what_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "leveret.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="is not valid TOML"):
+        load_settings(path, {})
+
+
+def test_a_missing_or_unreadable_file_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read .*nowhere\.toml: No such file"):
+        load_settings(tmp_path / "nowhere.toml", {})
+    with pytest.raises(ConfigError, match="cannot read .*: Is a directory"):
+        load_settings(tmp_path, {})
+
+
+def test_a_bad_command_line_value_is_refused_without_a_file() -> None:
+    with pytest.raises(ConfigError, match="command line"):
+        load_settings(None, {"listen.port": "many"})
+
+
+def test_the_data_directory_follows_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert default_data_dir() == str(tmp_path / "leveret")
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_data_dir() == str(tmp_path / ".local" / "share" / "leveret")

@@ -1,0 +1,22 @@
+"""The broker that a session test talks to: one for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.session.clients import Scene, running_scene
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    with running_scene() as made:
+        yield made
+
+
+@pytest.fixture
+def quick_scene() -> Iterator[Scene]:
+    """A broker that gives strangers 0.6 s."""
+    with running_scene({"limits.handshake_deadline_s": 0.6}) as made:
+        yield made
