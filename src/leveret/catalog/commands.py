@@ -5,9 +5,21 @@ two catalogs makes them equal. The changes list every record that came or went, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
-from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, QueueRecord, Record, User, Vhost
+from leveret.catalog.records import (
+    Arguments,
+    BindingRecord,
+    ExchangeRecord,
+    Permission,
+    QueueRecord,
+    Record,
+    User,
+    Vhost,
+)
+from leveret.core.tables import decode_table, encode_table
 
 
 class PutVhost(msgspec.Struct, frozen=True, tag=True):
@@ -75,6 +87,29 @@ Command = (
     | Bind
     | Unbind
 )
+
+
+# The field of a command that holds the record it is about, where that record has arguments.
+_WITH_ARGUMENTS = {DeclareExchange: "exchange", DeclareQueue: "queue", Bind: "binding", Unbind: "binding"}
+_decoder = msgspec.msgpack.Decoder(Command)
+
+
+def encode_command(command: Command) -> bytes:
+    """For logs. Arguments go as an AMQP table, which keeps the types that clients gave them."""
+    return msgspec.msgpack.encode(_with_arguments(command, lambda arguments: {"": encode_table(arguments)}))
+
+
+def decode_command(octets: bytes) -> Command:
+    return _with_arguments(_decoder.decode(octets), lambda arguments: decode_table(arguments[""])[0])
+
+
+def _with_arguments(command: Command, change: Callable[[Arguments], Arguments]) -> Command:
+    field = _WITH_ARGUMENTS.get(type(command))
+    if field is None:
+        return command
+    record = getattr(command, field)
+    record = msgspec.structs.replace(record, arguments=change(record.arguments))
+    return msgspec.structs.replace(command, **{field: record})
 
 
 class Added(msgspec.Struct, frozen=True, gc=False):

@@ -70,6 +70,7 @@ def test_nobody_overtakes_what_waits() -> None:
     taker.capacity = 2
     publish(queue, b"4")
     queue.wake(taker)
+    queue.dispatch()
     assert (taker.bodies(), ready_bodies(queue)) == ([b"1", b"2"], [b"3", b"4"])
 
 
