@@ -45,17 +45,19 @@ def app(target: Target, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ce
         yield application
     finally:
         # Celery keeps the connections of results and of producers open by itself.
+        results = application.backend.binding.name
         application.backend.result_consumer.stop()
         application.close()
         kombu.pools.reset()
         end_process(worker)
-        remove_leftovers(target, queue)
+        remove_leftovers(target, queue, results)
 
 
-def remove_leftovers(target: Target, queue: str) -> None:
+def remove_leftovers(target: Target, queue: str, results: str) -> None:
     with RawClient(target.host, target.port) as client:
         client.log_in().open_channel(1)
-        client.call(1, "queue.delete", queue=queue)
+        for name in (queue, results):
+            client.call(1, "queue.delete", queue=name)
         exchanges = [queue, f"{queue}.events", f"{queue}.control.pidbox", f"reply.{queue}.control.pidbox"]
         for exchange in exchanges:
             client.call(1, "exchange.delete", exchange=exchange)

@@ -182,6 +182,37 @@ def test_a_raised_prefetch_takes_effect_when_unparked() -> None:
     assert stage.tags_sent() == [2]
 
 
+def test_of_all_who_can_take_again_the_higher_priority_comes_first() -> None:
+    """Both were parked while the channel was full, the lower one first."""
+    bench = Workbench()
+    channel, queue = bench.open_channel(), bench.add_queue()
+    channel.prefetch_count = 1
+    bench.consume(channel, queue, "low", priority=0)
+    queue.publish(message())
+    bench.consume(channel, queue, "high", priority=9)
+    queue.publish(message())
+    queue.publish(message())
+    assert [sent.fields["consumer_tag"] for sent in bench.sent()] == ["low"]
+    channel.settle(1, False, SETTLED, 0)
+    assert [sent.fields["consumer_tag"] for sent in bench.sent()] == ["high"]
+
+
+def test_queues_that_share_a_channels_prefetch_take_turns() -> None:
+    bench = Workbench()
+    channel, queues = bench.open_channel(), [bench.add_queue(name) for name in ("a", "b")]
+    channel.prefetch_count = 1
+    for queue in queues:
+        bench.consume(channel, queue, queue.name.decode())
+        for _ in range(20):
+            queue.publish(message())
+    tags = []
+    for tag in range(1, 21):
+        tags += [sent.fields["consumer_tag"] for sent in bench.sent()]
+        channel.settle(tag, False, SETTLED, 0)
+    assert tags.count("a") >= 5
+    assert tags.count("b") >= 5
+
+
 def test_a_channel_that_does_not_flow_gets_nothing_until_it_does() -> None:
     stage = Stage()
     stage.channel.flowing = False

@@ -159,6 +159,27 @@ def test_an_outbox_is_flooded_by_answers_nobody_reads() -> None:
     assert not outbox.flooded()
 
 
+def test_bodies_of_deliveries_do_not_flood_but_others_do() -> None:
+    """Deliveries are held back by congestion; what a client brings upon itself is not."""
+    body = bytes(FLOODED + 1)
+    delivered, returned = new_outbox(), new_outbox()
+    delivered.refer(body, 0, len(body), True)
+    returned.refer(body, 0, len(body), False)
+    assert (delivered.flooded(), returned.flooded()) == (False, True)
+
+
+def test_a_delivery_that_is_sent_no_longer_makes_room_for_a_flood() -> None:
+    outbox, body = new_outbox(), bytes(FLOODED)
+    outbox.refer(body, 0, len(body), True)
+    outbox.write(b"x" * 100)
+    outbox.sent(len(body) - 10)
+    outbox.refer(body, 0, len(body), False)
+    assert outbox.flooded()
+    outbox.sent(10 + 100)
+    assert not outbox.flooded()
+    assert outbox.pending() == len(body)
+
+
 @pytest.mark.parametrize("size", [10, 5000])
 def test_a_discarded_outbox_is_empty(size: int) -> None:
     outbox = new_outbox()

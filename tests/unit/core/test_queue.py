@@ -74,6 +74,28 @@ def test_nobody_overtakes_what_waits() -> None:
     assert (taker.bodies(), ready_bodies(queue)) == ([b"1", b"2"], [b"3", b"4"])
 
 
+def test_waking_one_hands_out_nothing_by_itself() -> None:
+    """Others may be woken at the same moment, and a higher priority must not come too late."""
+    queue, taker = new_queue(), Taker(capacity=0)
+    queue.subscribe(taker)
+    publish(queue, b"1")
+    taker.capacity = 1
+    queue.wake(taker)
+    assert taker.held == []
+    queue.dispatch()
+    assert taker.bodies() == [b"1"]
+
+
+def test_waking_one_that_waits_already_gives_it_no_second_turn() -> None:
+    queue, one, two = new_queue(), Taker(), Taker()
+    queue.subscribe(one)
+    queue.subscribe(two)
+    publish(queue, b"1")
+    queue.wake(two)
+    publish(queue, b"2", b"3", b"4")
+    assert (one.bodies(), two.bodies()) == ([b"1", b"3"], [b"2", b"4"])
+
+
 def test_a_full_subscriber_is_not_asked_until_it_is_woken() -> None:
     bench = Workbench()
     channel, queue = bench.open_channel(), bench.add_queue()
@@ -198,6 +220,7 @@ def test_of_several_only_the_single_active_consumer_gets_messages() -> None:
     assert (first.bodies(), second.bodies(), ready_bodies(queue)) == ([b"1"], [], [b"2"])
     # One that stands by is not woken by its channel either.
     queue.wake(second)
+    queue.dispatch()
     assert second.held == []
 
 

@@ -39,6 +39,15 @@ def test_it_says_what_it_is_where_it_listens_and_where_its_data_is(tmp_path: Pat
             client.call(1, "queue.declare", queue="q")
 
 
+def test_it_says_an_ipv6_address_as_urls_do(tmp_path: Path) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6 loopback")
+    with serving("--data-dir", str(tmp_path), "--host", "::1") as server:
+        assert server.announced[1] == f"  AMQP 0-9-1  amqp://[::1]:{server.port}"
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_signal_closes_connections_with_320_and_ends_it_with_0(tmp_path: Path, number: signal.Signals) -> None:
     with serving("--data-dir", str(tmp_path)) as server, connect(server.port) as client:
