@@ -54,6 +54,7 @@ def app(target: Target, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ce
 
 
 def remove_leftovers(target: Target, queue: str, results: str) -> None:
+    """The reply queue that the worker makes for tasks it calls itself is left; it expires."""
     with RawClient(target.host, target.port) as client:
         client.log_in().open_channel(1)
         for name in (queue, results):

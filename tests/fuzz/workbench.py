@@ -132,12 +132,16 @@ class Line:
     def take(self, octets: int | None) -> None:
         """The client reads so much more, or from now on everything."""
         self.window = None if octets is None else (self.window or 0) + octets
-        self._bench.call(self.flush)
+        self._bench.call(self._writable)
 
     @property
     def unread(self) -> int:
         """Octets the broker was not ready to take yet."""
         return sum(map(len, self._inbox))
+
+    def _writable(self) -> None:
+        self.flush()
+        self._bench.board.kick()
 
     def _deliver(self) -> None:
         buffer = self._bench.board.buffer

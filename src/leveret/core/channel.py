@@ -128,7 +128,7 @@ class Channel:
         touched = []
         for entry in entries:
             queue = self.judge_one(entry, verdict)
-            if verdict == REQUEUED and queue not in touched:
+            if verdict == REQUEUED and (not touched or touched[len(touched) - 1] is not queue):
                 touched.append(queue)
         if self.parked:
             self.unpark()
@@ -173,8 +173,8 @@ class Channel:
             if subscriber.can_take():
                 queue = subscriber.queue
                 queue.wake(subscriber)
-                if queue not in touched:
-                    touched.append(queue)
+                # Twice in the list does no harm: the second time there is nothing to hand out.
+                touched.append(queue)
             else:
                 self.parked.append(subscriber)
         return 0
@@ -232,9 +232,6 @@ class Channel:
 
     def close(self):
         self.state = CLOSED
-
-    def reset_parked(self):
-        self.parked = []
 
 
 def dispatch_from(queues, turn):

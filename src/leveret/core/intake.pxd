@@ -10,6 +10,7 @@ from leveret.core.router cimport Exchange, Route, Router
 
 cdef unsigned int PUBLISH, ACK, NACK, NO_ROUTE, INSPECTED_FLAGS
 cdef bytes NO_ROUTE_TEXT
+cdef Py_ssize_t REMEMBERED_PROPERTIES_BYTES, WRITABLE_MAX
 cdef int MANDATORY_BIT, IMMEDIATE_BIT
 
 cdef enum:

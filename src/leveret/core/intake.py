@@ -28,6 +28,10 @@ NO_ROUTE_TEXT = b"NO_ROUTE"
 
 MANDATORY_BIT = 1
 IMMEDIATE_BIT = 2
+# Longer properties are not kept for comparison: a connection may have thousands of channels.
+REMEMBERED_PROPERTIES_BYTES = 4096
+# Exchanges that a channel remembers it may publish to.
+WRITABLE_MAX = 1024
 # Property flags of what makes a message need the gate's look: user-id, expiration and reply-to.
 INSPECTED_FLAGS = 0x0010 | 0x0100 | 0x0200
 
@@ -94,7 +98,7 @@ class Intake:
         if route is None:
             # Also checks what RabbitMQ checks first: the right to write comes before existence.
             self.gate.refuse_unknown_exchange(address)
-        if self.writable is None:
+        if self.writable is None or len(self.writable) > WRITABLE_MAX:
             self.writable = {}
         if route.exchange not in self.writable:
             self.gate.check_publish(route.exchange)
@@ -166,6 +170,9 @@ class Intake:
         else:
             targets = self.router.resolve(self.route.exchange, [self.route.key], properties)
         message = make_message(self.route.address, properties, body)
+        if len(self.properties.raw) > REMEMBERED_PROPERTIES_BYTES:
+            self.properties = None
+            self.inspected = None
         if self.pending is not None:
             self.pending.append((message, self.route.exchange, targets, self.mandatory))
             return 0

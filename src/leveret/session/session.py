@@ -167,7 +167,7 @@ class Session:
             except Exception:
                 fresh = False
                 log.exception("connection handler failed", peer=self.peer_name, user=self.user)
-                self.fail(HardError(541, "the broker made a mistake; its log says more"))
+                self._fail_internally()
             handled += 1
             if handled == METHODS_A_TURN and not self._suspended:
                 # Others want their turn, too: the rest of this chunk waits for the next one.
@@ -290,6 +290,14 @@ class Session:
         log.info("connection closed by error", peer=self.peer_name, error=str(error))
         self._start_close(ConnectionClose(error.code, error.reply_text, class_id, method_id))
 
+    def _fail_internally(self) -> None:
+        """A mistake of ours: the client is told so, or let go if even that fails. Nobody else is touched."""
+        try:
+            self.fail(HardError(541, "the broker made a mistake; its log says more"))
+        except Exception:
+            log.exception("closing after the failure failed, too", peer=self.peer_name, user=self.user)
+            self.drop("internal error")
+
     def _start_close(self, close: ConnectionClose) -> None:
         """Gives everything back, says why, and waits for the answer, but not forever."""
         if self._closing or self.gone:
@@ -346,7 +354,10 @@ class Session:
             self._heartbeat = None
         if self._task is not None:
             self._task.cancel()
-        self._release()
+        try:
+            self._release()
+        except Exception:
+            log.exception("giving back what the connection held failed", peer=self.peer_name, user=self.user)
         log.debug("connection closed", peer=self.peer_name, user=self.user, reason=reason)
 
     def calmed(self) -> None:

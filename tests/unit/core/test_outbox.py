@@ -203,6 +203,16 @@ def test_a_large_buffer_is_passed_on_when_all_is_sent() -> None:
     assert second.views(1)[0].obj is spare
 
 
+def test_a_buffer_that_something_unsent_points_into_is_not_passed_on() -> None:
+    spares: list[bytearray] = []
+    first, second = new_outbox(spares=spares), new_outbox(spares=spares)
+    first.write(b"a" * 300_000)
+    first.refer(b"|", 0, 1)
+    first.write(b"b" * 100_000)
+    second.write(b"z" * 20_000)
+    assert empty_outbox(first) == b"a" * 300_000 + b"|" + b"b" * 100_000
+
+
 def test_a_small_outbox_leaves_the_spares_to_others() -> None:
     spares = [bytearray(SPARE)]
     outbox = new_outbox(spares=spares)

@@ -74,6 +74,16 @@ def test_nobody_overtakes_what_waits() -> None:
     assert (taker.bodies(), ready_bodies(queue)) == ([b"1", b"2"], [b"3", b"4"])
 
 
+def test_a_new_message_does_not_overtake_one_that_has_just_come_back() -> None:
+    queue, taker = new_queue(), Taker()
+    queue.subscribe(taker)
+    publish(queue, b"1")
+    queue.requeue(taker.held.pop())
+    publish(queue, b"2")
+    queue.dispatch()
+    assert taker.bodies() == [b"1", b"2"]
+
+
 def test_waking_one_hands_out_nothing_by_itself() -> None:
     """Others may be woken at the same moment, and a higher priority must not come too late."""
     queue, taker = new_queue(), Taker(capacity=0)
@@ -222,6 +232,20 @@ def test_of_several_only_the_single_active_consumer_gets_messages() -> None:
     queue.wake(second)
     queue.dispatch()
     assert second.held == []
+
+
+def test_the_single_active_consumer_hears_nothing_when_one_that_stands_by_leaves() -> None:
+    changes = []
+
+    class Listening(Taker):
+        def activity_changed(self, active: bool) -> None:
+            changes.append(active)
+
+    queue, first, second = new_queue(single_active=True), Listening(), Listening()
+    queue.subscribe(first)
+    queue.subscribe(second)
+    queue.unsubscribe(second)
+    assert changes == []
 
 
 def test_the_next_in_line_takes_over_from_the_single_active_consumer() -> None:
