@@ -47,17 +47,22 @@ class Broker:
 
     @property
     def url(self) -> str:
-        return f"amqp://guest:guest@{self.host}:{self.port}/"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"amqp://guest:guest@{host}:{self.port}/"
 
     # ---- starting and stopping
 
     def start(self) -> Broker:
+        assert self._thread is None, "the broker is running"
+        self._started.clear()
+        self._failure = None
         self._thread = threading.Thread(target=self._run, name="leveret-broker", daemon=True)
         self._thread.start()
         if not self._started.wait(START_DEADLINE_S):
             raise TimeoutError(f"the broker did not start within {START_DEADLINE_S} s")
         if self._failure is not None:
             self._thread.join()
+            self._thread = self._loop = None
             raise self._failure
         return self
 
@@ -65,7 +70,7 @@ class Broker:
         thread, loop, stopped = self._thread, self._loop, self._stopped
         if thread is None or loop is None or stopped is None:
             return
-        self._thread = None
+        self._thread = self._loop = None
         loop.call_soon_threadsafe(stopped.set)
         thread.join(STOP_DEADLINE_S)
         if thread.is_alive():

@@ -257,3 +257,31 @@ def test_a_higher_priority_comes_first_when_room_returns() -> None:
         for tag in range(1, 5):
             served += delivered(line.answers(method(1, "basic.ack", delivery_tag=tag)))
         assert served == ["high"] * 5
+
+
+def test_a_successor_gets_what_was_unacked_first() -> None:
+    """Single active consumers are there for the sake of order."""
+    with Workbench() as bench:
+        first, second = bench.connect(), bench.connect()
+        for line in (first, second):
+            line.say(handshake() + method(1, "channel.open") + method(1, "basic.qos", prefetch_count=2))
+            line.say(method(1, "queue.declare", queue="q", arguments={"x-single-active-consumer": True}))
+        first.say(*(publish(1, "", "q", b"%d" % number) for number in range(4)))
+        for line in (first, second):
+            line.say(method(1, "basic.consume", queue="q", consumer_tag="c"))
+        first.hang_up()
+        second.say(method(1, "basic.ack", delivery_tag=2, multiple=True))
+        got = [(told.body, told["redelivered"]) for told in second.methods() if told.name == "basic.deliver"]
+        assert got == [(b"0", True), (b"1", True), (b"2", False), (b"3", False)]
+
+
+def test_what_a_lost_client_gives_back_does_not_pass_through_its_other_channels() -> None:
+    with Workbench() as bench:
+        line = bench.connect()
+        line.say(handshake() + method(1, "channel.open") + method(2, "channel.open"))
+        line.say(method(1, "queue.declare", queue="q"), *(publish(1, "", "q", b"%d" % number) for number in range(3)))
+        line.say(method(1, "basic.get", queue="q"), method(2, "basic.qos", prefetch_count=1))
+        line.say(method(2, "basic.consume", queue="q"))
+        line.hang_up()
+        queue: Any = bench.queue("q")
+        assert [entry.delivery_count for entry in queue.ready_entries()] == [1, 1, 0]

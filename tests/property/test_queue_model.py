@@ -151,7 +151,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.notes: list[Note] = []
         self.tags = 0
 
-    @initialize(single_active=st.sampled_from([False, False, True]))
+    @initialize(single_active=st.booleans())
     def begin(self, single_active: bool) -> None:
         self.shelves = [Shelf(False), Shelf(single_active)]
         for peer in self.peers:

@@ -276,7 +276,7 @@ def test_last():
 
 def test_the_plugin_costs_nothing_where_it_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "test_other.py").write_text(
-        "import sys\n\ndef test_other():\n    assert 'leveret.node' not in sys.modules\n    assert 'uvloop' not in sys.modules\n"
+        "import sys\n\ndef test_other():\n    assert not {'leveret.node', 'uvloop', 'msgspec'} & set(sys.modules)\n"
     )
     done = run_pytest(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

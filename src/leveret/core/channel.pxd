@@ -26,7 +26,6 @@ cdef class Channel:
     cdef readonly Unacked unacked
     cdef readonly dict consumers
     cdef list parked
-    cdef unsigned int turn
     cdef public bint flowing
     cdef readonly unsigned long long last_tag
     # basic.qos global=true
@@ -56,12 +55,14 @@ cdef class Channel:
     cpdef int judge(self, list entries, int verdict) except -1
     @cython.locals(entry=Entry, holder=Subscriber, queue=Queue)
     cpdef Queue judge_one(self, Entry entry, int verdict)
-    @cython.locals(touched=list)
+    @cython.locals(woken=list)
     cpdef object unpark(self)
-    @cython.locals(subscriber=Subscriber, queue=Queue, parked=list)
-    cdef int wake_parked(self, list touched) except -1
+    @cython.locals(subscriber=Subscriber, parked=list)
+    cdef int collect_able(self, list woken) except -1
     cpdef object requeue_all(self)
 
 
-@cython.locals(queue=Queue, count="unsigned int", i="unsigned int")
-cdef int dispatch_from(list queues, unsigned int turn) except -1
+cpdef object waited_of(Subscriber subscriber)
+
+@cython.locals(subscriber=Subscriber, queue=Queue)
+cdef int wake(list woken) except -1

@@ -36,8 +36,6 @@ class Channel:
         self.consumers = {}
         # Consumers that their queues found full; asked again whenever something is settled or sent.
         self.parked = []
-        # Counts the times they were asked, so that another queue comes first each time.
-        self.turn = 0
         # False after channel.flow active=false: consumers get nothing until the client asks again.
         self.flowing = True
         self.last_tag = 0
@@ -159,22 +157,17 @@ class Channel:
 
     def unpark(self):
         """Something was settled, sent or allowed: consumers that can take again are put back into their queues."""
-        touched = []
-        self.wake_parked(touched)
-        self.turn += 1
-        dispatch_from(touched, self.turn)
+        woken = []
+        self.collect_able(woken)
+        wake(woken)
 
-    def wake_parked(self, touched):
-        """Puts those who can take again back into their queues, which the caller then lets hand out: not before all
-        are back, or the first of them would get everything and a higher priority would come too late."""
+    def collect_able(self, woken):
+        """Takes those who can take again off the parked list."""
         parked = self.parked
         self.parked = []
         for subscriber in parked:
             if subscriber.can_take():
-                queue = subscriber.queue
-                queue.wake(subscriber)
-                # Twice in the list does no harm: the second time there is nothing to hand out.
-                touched.append(queue)
+                woken.append(subscriber)
             else:
                 self.parked.append(subscriber)
         return 0
@@ -234,11 +227,27 @@ class Channel:
         self.state = CLOSED
 
 
-def dispatch_from(queues, turn):
-    """Lets each of these queues hand out, beginning with another one each turn: what they share, a channel's prefetch
-    or a connection's outbox, may be used up by whoever comes first."""
-    count = len(queues)
-    for i in range(count):
-        queue = queues[(turn + i) % count]
+def waited_of(subscriber):
+    return -subscriber.waited
+
+
+def wake(woken):
+    """Puts subscribers back into their queues and lets those hand out: not before all are back, or the first would
+    get everything and a higher priority would come too late; and those who got nothing the last times come first,
+    because what they share, a channel's prefetch or a connection's outbox, may be full again after one message."""
+    if len(woken) == 1:
+        subscriber = woken[0]
+        queue = subscriber.queue
+        queue.wake(subscriber)
+        return queue.dispatch()
+    for subscriber in woken:
+        subscriber.waited += 1
+    woken.sort(key=waited_of)
+    for subscriber in woken:
+        queue = subscriber.queue
+        queue.wake(subscriber)
+    for subscriber in woken:
+        # Asking a queue twice does no harm: the second time there is nothing to hand out.
+        queue = subscriber.queue
         queue.dispatch()
     return 0

@@ -1,6 +1,6 @@
 cimport cython
 
-from leveret.core.channel cimport OPEN, Channel, dispatch_from
+from leveret.core.channel cimport OPEN, Channel, wake
 from leveret.core.intake cimport IDLE, WANT_BODY, WANT_HEADER, Intake
 from leveret.core.octets cimport copy_octets, read_u16, read_u32, take
 from leveret.core.outbox cimport Outbox
@@ -29,7 +29,6 @@ cdef class Connection:
     cdef Py_ssize_t partial_size
     # Channels that owe their client confirms since the last flush
     cdef list confirming
-    cdef unsigned int turn
     cdef public bint muted
     cdef public bint alarmed
     cdef readonly unsigned int current
@@ -55,5 +54,5 @@ cdef class Connection:
     cpdef Channel find(self, unsigned int number)
     @cython.locals(intake=Intake)
     cpdef object flush_confirms(self)
-    @cython.locals(channel=Channel, channels=list, touched=list, count="unsigned int", i="unsigned int")
+    @cython.locals(channel=Channel, woken=list)
     cpdef object calm(self)

@@ -11,7 +11,7 @@ from leveret.core.wording import frame_problem
 from leveret.errors import HardError
 
 if not cython.compiled:
-    from leveret.core.channel import OPEN, dispatch_from
+    from leveret.core.channel import OPEN, wake
     from leveret.core.intake import IDLE, WANT_BODY, WANT_HEADER
     from leveret.core.pure_octets import copy_octets, read_u16, read_u32, take
 
@@ -51,7 +51,6 @@ class Connection:
         self.partial = None
         self.partial_size = 0
         self.confirming = []
-        self.turn = 0
         # After connection.close was sent only its answer counts; the rest is skipped unread.
         self.muted = False
         # While an alarm holds, the session wants to see a publish before anything more is read.
@@ -251,17 +250,11 @@ class Connection:
 
     def calm(self):
         """The outbox is no longer congested: consumers that waited for it are asked again."""
-        channels = list(self.channels.values())
-        count = len(channels)
-        touched = []
-        for i in range(count):
-            # Another channel comes first each time: the outbox may be full again after one message.
-            channel = channels[(self.turn + i) % count]
+        woken = []
+        for channel in self.channels.values():
             if channel.parked:
-                channel.wake_parked(touched)
-        if touched:
-            dispatch_from(touched, self.turn // count)
-        self.turn += 1
+                channel.collect_able(woken)
+        wake(woken)
 
 
 def misplaced_frame(kind, payload):

@@ -42,6 +42,7 @@ class Consumer(Subscriber):
         channel.last_tag += 1
         channel.delivered_total += 1
         self.delivered_total += 1
+        self.waited = 0
         channel.hold(entry, self)
         return write_deliver(
             channel.outbox,
@@ -58,6 +59,7 @@ class Consumer(Subscriber):
         channel.last_tag += 1
         channel.delivered_total += 1
         self.delivered_total += 1
+        self.waited = 0
         return write_deliver(
             channel.outbox,
             channel.number,

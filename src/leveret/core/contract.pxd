@@ -31,6 +31,7 @@ cdef class Subscriber:
     cdef readonly int priority
     cdef readonly bint active
     cdef bint waiting
+    cdef unsigned int waited
     cdef bint metered
     cdef readonly Py_ssize_t unacked_count
     cdef readonly Py_ssize_t unacked_bytes

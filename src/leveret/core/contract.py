@@ -35,7 +35,17 @@ def make_entry(message, position):
 class Subscriber:
     """Somebody to whom a queue hands messages. The queue asks `can_take`, then calls `take` or `hand` at once."""
 
-    __slots__ = ("active", "metered", "no_ack", "priority", "queue", "unacked_bytes", "unacked_count", "waiting")
+    __slots__ = (
+        "active",
+        "metered",
+        "no_ack",
+        "priority",
+        "queue",
+        "unacked_bytes",
+        "unacked_count",
+        "waited",
+        "waiting",
+    )
 
     def __init__(self):
         self.queue = None
@@ -49,6 +59,8 @@ class Subscriber:
         self.metered = False
         self.unacked_count = 0
         self.unacked_bytes = 0
+        # How often it was woken since it last got something: whoever waits longest goes first.
+        self.waited = 0
 
     def can_take(self):
         return False

@@ -60,5 +60,6 @@ async def _serve(settings: Settings, data_dir: str) -> None:
 def _announce(node: Node, data_dir: str) -> None:
     mode = " (interpreted: LEVERET_PURE is set)" if PURE else ""
     click.echo(f"leveret {__version__}{mode}, process {os.getpid()}")
-    click.echo(f"  AMQP 0-9-1  amqp://{node.host}:{node.port}")
+    host = f"[{node.host}]" if ":" in node.host else node.host
+    click.echo(f"  AMQP 0-9-1  amqp://{host}:{node.port}")
     click.echo(f"  data        {data_dir}")

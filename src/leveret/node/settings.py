@@ -74,6 +74,8 @@ def load_settings(config: Path | None, overrides: dict[str, Any]) -> Settings:
             place = tree
             for section in sections:
                 place = place.setdefault(section, {})
+                if not isinstance(place, dict):
+                    raise ConfigError(f"{config}: {section} is {place!r}; it must be a table, [{section}]")
             place[name] = value
     try:
         settings = msgspec.convert(tree, Settings)

@@ -125,6 +125,11 @@ class Pump:
 
     # ---- in
 
+    @property
+    def flooded(self) -> bool:
+        """Whether nothing is read because the peer does not read."""
+        return bool(self._pauses & PAUSE_FLOODED)
+
     def resume_reading(self, why: int = PAUSE_SESSION) -> None:
         self._pauses &= ~why
         if self._pauses == 0 and not self._reading and self._sock is not None:

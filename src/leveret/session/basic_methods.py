@@ -61,7 +61,7 @@ def consume(desk: ChannelDesk, method: BasicConsume) -> None:
     what = queue_text(desk.vhost.name, name)
     _check_arguments(method.arguments, what)
     _check_exclusive(queue, method.exclusive, what)
-    consumer = _add_consumer(desk, method, queue, tag)
+    consumer = _add_consumer(desk, method, queue, tag, method.arguments.get("x-priority", 0))
     queue.subscribe(consumer)
 
 
@@ -79,7 +79,7 @@ def _check_exclusive(queue: Queue, exclusive: bool, what: str) -> None:
         raise SoftError(403, f"{what} in exclusive use")
 
 
-def _add_consumer(desk: ChannelDesk, method: BasicConsume, queue: Queue, tag: str) -> Consumer:
+def _add_consumer(desk: ChannelDesk, method: BasicConsume, queue: Queue, tag: str, priority: int) -> Consumer:
     """Makes the consumer and answers; the answer must be out before the first delivery."""
     consumer = Consumer(
         desk.core,
@@ -87,7 +87,7 @@ def _add_consumer(desk: ChannelDesk, method: BasicConsume, queue: Queue, tag: st
         tag.encode("utf-8", "surrogateescape"),
         method.no_ack,
         method.exclusive,
-        method.arguments.get("x-priority", 0),
+        priority,
         desk.prefetch_count,
         desk.prefetch_bytes,
         method.arguments,
@@ -107,7 +107,8 @@ def _consume_replies(desk: ChannelDesk, method: BasicConsume, tag: str) -> None:
     name = f"{REPLY_TO_PREFIX}.{desk.session.broker.dice.name()}".encode()
     reply = desk.vhost.add_reply(name)
     desk.reply_name = name
-    reply.subscribe(_add_consumer(desk, method, reply, tag))
+    # Like RabbitMQ, looks at no argument: there is nobody to come before.
+    reply.subscribe(_add_consumer(desk, method, reply, tag, 0))
 
 
 def cancel(desk: ChannelDesk, method: BasicCancel) -> None:

@@ -44,7 +44,9 @@ class Heartbeat:
 
     def _tick(self) -> None:
         self._timer = self._board.loop.call_later(self._interval_s, self._tick)
-        if self._core.bytes_received != self._received or not self._listening:
+        # One that is not read, because it takes its answers slowly, shows by taking them that it is there.
+        takes = self._pump.flooded and self._outbox.bytes_sent != self._sent
+        if self._core.bytes_received != self._received or not self._listening or takes:
             self._received = self._core.bytes_received
             self._silent_ticks = 0
         else:

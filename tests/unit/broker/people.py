@@ -37,15 +37,19 @@ class Person:
 
 
 class Line:
-    """A connection of ann's to / that remembers what the broker told it."""
+    """A connection that remembers what the broker told it."""
 
     def __init__(self) -> None:
-        self.user = "ann"
-        self.vhost = LiveVhost("/", lambda count: 0)
         self.told: list[tuple[object, ...]] = []
 
     def close_by_broker(self, code: int, text: str) -> None:
         self.told.append(("close", code, text))
+
+    def user_deleted(self, user: str) -> None:
+        self.told.append(("user deleted", user))
+
+    def vhost_deleted(self, vhost: str) -> None:
+        self.told.append(("vhost deleted", vhost))
 
     def permissions_changed(self, user: str) -> None:
         self.told.append(("permissions", user))

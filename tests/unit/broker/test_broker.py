@@ -8,7 +8,7 @@ import pytest
 
 from leveret.broker.broker import Broker
 from leveret.catalog import commands
-from leveret.catalog.records import Vhost
+from leveret.catalog.records import User, Vhost
 from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
 from tests.unit.broker.people import Line, LoadedDice, Town
@@ -65,16 +65,17 @@ def test_closing_all_connections_tells_each_of_them(town: Town, line: Line) -> N
 
 def test_a_connection_may_leave_while_all_are_told(town: Town) -> None:
     class Leaving(Line):
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self.number = number
+
         def close_by_broker(self, code: int, text: str) -> None:
             super().close_by_broker(code, text)
             town.broker.disconnected(self.number)
 
-    lines = []
-    for number in (11, 12, 13):
-        leaving = Leaving()
-        leaving.number = number
-        town.broker.connected(number, leaving)
-        lines.append(leaving)
+    lines = [Leaving(number) for number in (11, 12, 13)]
+    for leaving in lines:
+        town.broker.connected(leaving.number, leaving)
     town.broker.close_connections("bye")
     assert [len(leaving.told) for leaving in lines] == [1, 1, 1]
 
@@ -83,6 +84,19 @@ def test_a_changed_permission_is_told(town: Town, line: Line) -> None:
     town.broker.apply(commands.PutPermission(permission("ann")))
     town.broker.apply(commands.DeletePermission("ann", "/"))
     assert line.told == [("permissions", "ann"), ("permissions", "ann")]
+
+
+def test_a_changed_user_is_told_because_tags_are_rights_too(town: Town, line: Line) -> None:
+    town.broker.apply(commands.PutUser(User("ann", "", ("impersonator",))))
+    assert line.told == [("permissions", "ann")]
+
+
+def test_a_deleted_user_or_vhost_is_told_after_all_of_it_is_gone(town: Town, line: Line) -> None:
+    town.broker.apply(commands.DeleteUser("ann"))
+    assert line.told == [("permissions", "ann"), ("user deleted", "ann")]
+    line.told.clear()
+    town.broker.apply(commands.DeleteVhost("/"))
+    assert line.told == [("permissions", "bob"), ("vhost deleted", "/")]
 
 
 # ---- alarms

@@ -173,8 +173,7 @@ def test_an_attempt_that_everybody_has_given_up_is_not_hashed(
 
     async def flood() -> None:
         attempts = [asyncio.ensure_future(fixture.logins.verify("ann", b"bad%d" % number)) for number in range(5)]
-        while not started.is_set():
-            await asyncio.sleep(0.001)
+        assert await asyncio.to_thread(started.wait, 5)
         for attempt in attempts[1:]:
             attempt.cancel()
         await asyncio.wait(attempts[1:])

@@ -194,7 +194,9 @@ def test_declaring_an_exchange_again_otherwise_is_refused(town: Town, change: di
 
 
 def test_an_unknown_exchange_type_ends_the_connection(town: Town) -> None:
-    assert refused(lambda: declare_exchange(town, "x", "nonsense"), 503, HardError) == "unknown exchange type 'nonsense'"
+    assert (
+        refused(lambda: declare_exchange(town, "x", "nonsense"), 503, HardError) == "unknown exchange type 'nonsense'"
+    )
     assert refused(lambda: declare_exchange(town, "x", ""), 503, HardError) == "invalid exchange type ''"
 
 
@@ -299,7 +301,9 @@ def test_what_is_needed_is_enough_and_nothing_of_it_can_be_missing(
     declare(town, "old")
 
     def grant(given: set[tuple[str, str]]) -> None:
-        patterns = {kind: "|".join(f"^{name}$" for k, name in given if k == kind) for kind in ("configure", "write", "read")}
+        patterns = {
+            kind: "|".join(f"^{name}$" for k, name in given if k == kind) for kind in ("configure", "write", "read")
+        }
         town.allow("bob", **patterns)
         town.bob.access.forget()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from leveret.catalog import commands
@@ -123,14 +125,14 @@ def test_a_chain_of_auto_delete_exchanges_goes_together() -> None:
 def test_a_chain_of_any_length_goes_with_bindings_before_their_ends(length: int) -> None:
     names = [f"x{number}" for number in range(length)]
     catalog = catalog_of(*(exchange(name, True) for name in names), queue("q"))
-    for upper, lower in zip(names, names[1:], strict=False):
+    for upper, lower in pairwise(names):
         catalog.apply(commands.Bind(to_exchange(upper, lower)))
     catalog.apply(commands.Bind(to_queue(names[-1], "q")))
     changes = told(catalog.apply(commands.DeleteQueue("/", "q")))
     assert [change for change in changes if change.startswith("-exchange")] == [
         f"-exchange {name}" for name in reversed(names)
     ]
-    for upper, lower in zip(names, names[1:], strict=False):
+    for upper, lower in pairwise(names):
         assert changes.index(f"-binding {upper}>{lower}") < changes.index(f"-exchange {lower}")
     assert set(catalog.topologies["/"].exchanges).isdisjoint(names)
 

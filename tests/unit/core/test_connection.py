@@ -68,7 +68,7 @@ def test_any_split_of_the_stream_gives_the_same_events() -> None:
     assert run([1] * len(stream)) == whole
     rolls = random.Random(4)
     for _ in range(50):
-        sizes = []
+        sizes: list[int] = []
         while sum(sizes) < len(stream):
             sizes.append(min(rolls.choice((1, 2, 7, 8, 30, 500)), len(stream) - sum(sizes)))
         assert run(sizes) == whole

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from leveret.core.contract import Entry
 from leveret.core.ready import ReadyList
 from tests.unit.queues.dataplane import message
 
@@ -81,7 +82,7 @@ def test_what_comes_back_in_any_order_leaves_in_order_of_position() -> None:
 
 
 def test_comings_and_goings_keep_the_lowest_position_first() -> None:
-    ready, away = filled(60), []
+    ready, away = filled(60), list[Entry]()
     rolls = random.Random(11)
     for _ in range(2000):
         if away and rolls.random() < 0.5:

@@ -1,4 +1,4 @@
-"""What a channel has delivered and not seen settled: found by tag, taken singly or up to a tag, put back by rollback."""
+"""What a channel delivered and has not seen settled: found by tag, taken one by one or up to a tag, restored."""
 
 from __future__ import annotations
 

@@ -28,9 +28,9 @@ def test_an_event_is_a_line_with_time_level_and_facts(capsys: pytest.CaptureFixt
     get_logger("leveret.test.one").debug("not shown")
     output = capsys.readouterr()
     assert output.out == ""
-    assert re.fullmatch(
-        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO    login refused user='ann'\n", output.err
-    ), output.err
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z INFO    login refused user='ann'\n", output.err), (
+        output.err
+    )
 
 
 @pytest.mark.parametrize(("level", "shown"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])

@@ -9,10 +9,10 @@ import pytest
 
 from leveret.errors import StartupError
 from leveret.node.node import Node
-from leveret.node.settings import load_settings
+from leveret.node.settings import Settings, load_settings
 
 
-def settings(**overrides: object) -> object:
+def settings(**overrides: object) -> Settings:
     return load_settings(None, {"listen.port": 0, **{name.replace("__", "."): v for name, v in overrides.items()}})
 
 

@@ -142,7 +142,7 @@ def test_what_is_not_text_is_refused(tmp_path: Path) -> None:
 def test_a_missing_or_unreadable_file_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read .*nowhere\.toml: No such file"):
         load_settings(tmp_path / "nowhere.toml", {})
-    with pytest.raises(ConfigError, match="cannot read .*: Is a directory"):
+    with pytest.raises(ConfigError, match=r"cannot read .*: Is a directory"):
         load_settings(tmp_path, {})
 
 

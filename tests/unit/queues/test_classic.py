@@ -47,9 +47,7 @@ def test_an_unknown_queue_version_is_refused(version: int) -> None:
     with pytest.raises(SoftError) as refusal:
         Classic().validate(record(x_queue_version=version), WHAT)
     assert refusal.value.code == 406
-    assert (
-        refusal.value.text == f"invalid arg 'x-queue-version' for {WHAT}: \"unsupported queue version '{version}'\""
-    )
+    assert refusal.value.text == f"invalid arg 'x-queue-version' for {WHAT}: \"unsupported queue version '{version}'\""
 
 
 @pytest.mark.parametrize("name", ["x-delivery-limit", "x-max-age", "x-quorum-initial-group-size"])

@@ -78,11 +78,11 @@ def test_a_bad_argument_is_refused_with_its_reason(name: str, value: Any, reason
 
 
 def test_a_dead_letter_exchange_of_the_wrong_type_has_words_of_its_own() -> None:
-    assert refusal({"x-dead-letter-exchange": 5}) == f"invalid type 'signedint' for arg 'x-dead-letter-exchange' in {WHAT}"
+    text = refusal({"x-dead-letter-exchange": 5})
+    assert text == f"invalid type 'signedint' for arg 'x-dead-letter-exchange' in {WHAT}"
 
 
 def test_an_argument_the_type_does_not_take_is_refused_whatever_its_value() -> None:
-    assert (
-        refusal({"x-max-length": 5}, Strict()) == f"invalid arg 'x-max-length' for {WHAT} of queue type rabbit_strict_queue"
-    )
+    text = refusal({"x-max-length": 5}, Strict())
+    assert text == f"invalid arg 'x-max-length' for {WHAT} of queue type rabbit_strict_queue"
     Strict().validate(record({"x-expires": 5, "x-mine": 1}), WHAT)

@@ -1,4 +1,4 @@
-"""Sockets: bytes in and out between a socket and an endpoint, pausing, closing without losing the last word, accepting."""
+"""Sockets: bytes between a socket and an endpoint, pausing, closing without losing the last word, accepting."""
 
 from __future__ import annotations
 
@@ -80,9 +80,12 @@ async def connected(send_buffer: int | None = None) -> AsyncIterator[Pair]:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.002)
+    """Waits for what no event tells, such as a callback of the code under test."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + 5
+    while not condition():
+        assert loop.time() < deadline, "still not so after 5 s"
+        await asyncio.sleep(0.002)
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:

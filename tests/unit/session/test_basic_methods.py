@@ -94,6 +94,14 @@ def test_a_reply_consumer_needs_no_ack_and_is_one(client: RawClient) -> None:
     assert refused(client, **reply, no_ack=True) == ("channel", 406, "reply consumer already set")
 
 
+@pytest.mark.parametrize("priority", ["high", 2**40, True])
+def test_arguments_of_a_reply_consumer_mean_nothing(client: RawClient, priority: Any) -> None:
+    """There is no queue in which it could come first."""
+    arguments = {"x-priority": priority}
+    client.send(1, "basic.consume", queue="amq.rabbitmq.reply-to", no_ack=True, arguments=arguments)
+    client.expect(1, "basic.consume-ok")
+
+
 def test_a_cancelled_reply_consumer_can_be_made_anew(client: RawClient) -> None:
     for _ in range(2):
         client.call(1, "basic.consume", queue="amq.rabbitmq.reply-to", no_ack=True, consumer_tag="r")

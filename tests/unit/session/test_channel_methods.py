@@ -30,7 +30,8 @@ def test_a_closed_channels_number_is_free(client: RawClient) -> None:
 def test_opening_an_open_channel_ends_the_connection(client: RawClient) -> None:
     client.send(1, "channel.open")
     refusal = client.refusal()
-    assert (refusal.scope, refusal.code, refusal.text) == ("connection", 504, "CHANNEL_ERROR - second 'channel.open' seen")
+    assert (refusal.scope, refusal.code) == ("connection", 504)
+    assert refusal.text == "CHANNEL_ERROR - second 'channel.open' seen"
 
 
 @pytest.mark.parametrize("method", ["basic.qos", "channel.close", "basic.publish", "queue.declare"])

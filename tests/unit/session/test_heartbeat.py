@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ import pytest
 from tests.conformance.amqp_codec import FRAME_HEARTBEAT
 from tests.conformance.raw_client import RawClient, ServerClosed
 from tests.unit.session.clients import Scene, eventually, running_scene
+
+
+LARGE_BYTES = 40_000_000
 
 
 def read_heartbeats(client: RawClient, seconds: float) -> int:
@@ -80,7 +84,20 @@ def be_blocked(scene: Scene) -> int:
     return heartbeats
 
 
-LIVES = (be_silent, send_heartbeats, send_methods, want_none, be_blocked)
+def read_slowly(scene: Scene) -> int:
+    """Gets a message that takes longer than two intervals to arrive, and sends heartbeats all the time."""
+    client = scene.connect(heartbeat=1)
+    client.send(1, "basic.get", queue="large", no_ack=True)
+    received = 0
+    with suppress(OSError):
+        while received < LARGE_BYTES and (octets := len(client.socket.recv(1 << 18))):
+            received += octets
+            client.send_frame(FRAME_HEARTBEAT, 0, b"")
+            time.sleep(0.035)
+    return received
+
+
+LIVES = (be_silent, send_heartbeats, send_methods, want_none, be_blocked, read_slowly)
 Lives = dict[Callable[[Scene], Any], Future[Any]]
 
 
@@ -88,7 +105,11 @@ Lives = dict[Callable[[Scene], Any], Future[Any]]
 def lives() -> Iterator[Lives]:
     settings: dict[str, object] = {"limits.heartbeat_s": 1}
     with running_scene(settings) as scene, ThreadPoolExecutor(len(LIVES)) as pool:
-        lives = {life: pool.submit(life, scene) for life in LIVES}
+        producer = scene.connect()
+        producer.call(1, "queue.declare", queue="large")
+        producer.publish(1, "", "large", bytes(LARGE_BYTES))
+        producer.log_out()
+        lives: Lives = {life: pool.submit(life, scene) for life in LIVES}
         wait(lives.values())
         eventually(lambda: "mine" not in scene.queue_names(), "the exclusive queue of the silent one is gone")
         yield lives
@@ -116,6 +137,11 @@ def test_a_client_that_wants_no_heartbeats_gets_none_and_may_be_silent(lives: Li
 def test_a_blocked_publisher_is_not_dropped_for_a_silence_nobody_listens_to(lives: Lives) -> None:
     """Its heartbeats are not read while it is held up; ours go on."""
     assert lives[be_blocked].result() >= 2
+
+
+def test_a_client_that_is_alive_and_slow_to_read_a_large_answer_stays(lives: Lives) -> None:
+    """While so much waits for it the broker reads nothing of it, and so cannot take its silence amiss."""
+    assert lives[read_slowly].result() >= LARGE_BYTES
 
 
 # ---- the handshake's deadline

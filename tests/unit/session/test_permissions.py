@@ -92,7 +92,9 @@ def test_the_same_method_passes_with_the_right(scene: Scene, ann: RawClient, cas
         ("tx.select", {}),
     ],
 )
-def test_looking_and_setting_up_need_no_right(scene: Scene, ann: RawClient, method: str, fields: dict[str, Any]) -> None:
+def test_looking_and_setting_up_need_no_right(
+    scene: Scene, ann: RawClient, method: str, fields: dict[str, Any]
+) -> None:
     grant(scene, configure="", write="", read="")
     ann.call(1, method, **fields)
 
