@@ -108,6 +108,11 @@ class Line:
         self.session = Session(bench.broker, bench.topology, settings, bench.board, self)  # type: ignore[arg-type]
         self.session.outbox.owner = self
 
+    @property
+    def flooded(self) -> bool:
+        """Whether the pump would not read because the client does not."""
+        return bool(self.session.outbox.flooded())
+
     # ---- the client
 
     def say(self, *chunks: bytes) -> None:

@@ -59,18 +59,21 @@ def consume(desk: ChannelDesk, method: BasicConsume) -> None:
     desk.access.check_queue(READ, name)
     queue = desk.session.topology.find_queue(desk, name)
     what = queue_text(desk.vhost.name, name)
-    _check_arguments(method.arguments, what)
+    priority = _checked_priority(method.arguments, what)
     _check_exclusive(queue, method.exclusive, what)
-    consumer = _add_consumer(desk, method, queue, tag, method.arguments.get("x-priority", 0))
+    consumer = _add_consumer(desk, method, queue, tag, priority)
     queue.subscribe(consumer)
 
 
-def _check_arguments(arguments: dict[str, Any], what: str) -> None:
+def _checked_priority(arguments: dict[str, Any], what: str) -> int:
+    """The consumer's priority; refuses arguments that RabbitMQ refuses."""
     for name, checker in CONSUMER_ARGUMENT_CHECKS.items():
         if name in arguments and (reason := checker(arguments[name])) is not None:
             raise SoftError(406, f"invalid arg '{name}' for {what}: {reason}")
-    if abs(arguments.get("x-priority", 0)) > PRIORITY_MAX:
-        raise SoftError(406, f"invalid arg 'x-priority' for {what}: {{value_too_large,{arguments['x-priority']}}}")
+    priority: int = arguments.get("x-priority", 0)
+    if abs(priority) > PRIORITY_MAX:
+        raise SoftError(406, f"invalid arg 'x-priority' for {what}: {{value_too_large,{priority}}}")
+    return priority
 
 
 def _check_exclusive(queue: Queue, exclusive: bool, what: str) -> None:

@@ -107,7 +107,7 @@ def test_empty_body_frames_without_end_hold_no_memory() -> None:
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        for _ in range(50):
+        for _ in range(25):
             bench.connection.feed(chunk, len(chunk))
         after, _ = tracemalloc.get_traced_memory()
     finally:
@@ -117,7 +117,7 @@ def test_empty_body_frames_without_end_hold_no_memory() -> None:
 
 def test_a_body_in_tiny_frames_holds_little_more_than_itself() -> None:
     bench, _ = opened()
-    size = 60_000
+    size = 40_000
     bench.feed(method_frame(1, "basic.publish", routing_key="q") + header_frame(1, size))
     chunk = bytearray(body_frame(1, b"ab") * 1000)
     tracemalloc.start()
