@@ -88,6 +88,8 @@ def load_settings(config: Path | None, overrides: dict[str, Any]) -> Settings:
 def _check(settings: Settings) -> None:
     if settings.log_level not in LOG_LEVELS:
         raise ConfigError(f"log_level is {settings.log_level!r}; use one of {', '.join(LOG_LEVELS)}")
+    if not settings.listen.host:
+        raise ConfigError('listen.host is empty; say "0.0.0.0" or "::" to listen on every address')
     for name in ("port", "management_port", "metrics_port", "stream_port"):
         port = getattr(settings.listen, name)
         if not 0 <= port <= 65535:

@@ -157,3 +157,9 @@ def test_the_data_directory_follows_xdg(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_data_dir() == str(tmp_path / ".local" / "share" / "leveret")
+
+
+def test_an_empty_host_does_not_silently_mean_every_address(tmp_path: Path) -> None:
+    assert refused(tmp_path, "", {"listen.host": ""}) == (
+        'listen.host is empty; say "0.0.0.0" or "::" to listen on every address'
+    )

@@ -14,7 +14,6 @@ from tests.conformance.amqp_codec import FRAME_HEARTBEAT
 from tests.conformance.raw_client import RawClient, ServerClosed
 from tests.unit.session.clients import Scene, eventually, running_scene
 
-
 LARGE_BYTES = 40_000_000
 
 
