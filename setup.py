@@ -1,5 +1,6 @@
 """Compiles the data plane: every module of leveret.core that has a .pxd beside it."""
 
+import os
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -27,4 +28,8 @@ def extensions() -> list[Extension]:
     ]
 
 
-setup(ext_modules=cythonize(extensions(), include_path=["src"], compiler_directives=DIRECTIVES))
+JOBS = os.cpu_count() or 1
+setup(
+    ext_modules=cythonize(extensions(), include_path=["src"], compiler_directives=DIRECTIVES, nthreads=JOBS),
+    options={"build_ext": {"parallel": JOBS}},
+)
