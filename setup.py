@@ -23,7 +23,7 @@ DIRECTIVES = {
 def extensions() -> list[Extension]:
     paths = sorted(path for path in CORE.glob("*.py") if path.with_suffix(".pxd").exists())
     return [
-        Extension(f"leveret.core.{path.stem}", [str(path)], extra_compile_args=["-O2", "-fno-strict-aliasing"])
+        Extension(f"leveret.core.{path.stem}", [str(path)], extra_compile_args=["-O2", "-g0", "-fno-strict-aliasing"])
         for path in paths
     ]
 
