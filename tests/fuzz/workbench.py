@@ -26,6 +26,8 @@ from leveret.session.settings import SessionSettings
 from tests.conformance.raw_client import Method
 from tests.fuzz.frames import said
 
+# What a client sends may be quoted in the log, but not at any length.
+LOGGED_CHARACTERS_MAX: Final = 2000
 DRAIN_DEADLINE_S: Final = 2.0
 # More turns than any script needs: a session that keeps the loop busy for ever is a hang.
 TURNS_MAX: Final = 20_000
@@ -268,6 +270,10 @@ class Workbench:
             raise AssertionError(f"an error left a session: {context}") from context.get("exception")
         mistakes = [event for event in self.log if event["log_level"] in ("error", "critical")]
         assert not mistakes, mistakes
+        wordy = [
+            event for event in self.log if any(len(str(value)) > LOGGED_CHARACTERS_MAX for value in event.values())
+        ]
+        assert not wordy, f"a client makes the log grow by {len(str(wordy[0]))} characters: {str(wordy[0])[:200]}"
 
     # ---- looking inside
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from leveret.core.tables import encode_table
+from leveret.core.wording import shown_octets
 from leveret.errors import HardError
 from leveret.wire.access_methods import AccessRequest, AccessRequestOk
 from leveret.wire.basic_methods import BasicAck, BasicConsume, BasicDeliver, BasicGetEmpty, BasicPublish, BasicReturn
@@ -20,12 +21,11 @@ from leveret.wire.connection_methods import (
     ConnectionStartOk,
     ConnectionTuneOk,
 )
-from leveret.wire.exchange_methods import ExchangeDeclare, ExchangeUnbindOk
 from leveret.wire.constants import CLASS_CONNECTION
+from leveret.wire.exchange_methods import ExchangeDeclare, ExchangeUnbindOk
 from leveret.wire.method import Method
 from leveret.wire.queue_methods import QueueDeclare, QueueDeclareOk, QueueUnbind
 from leveret.wire.tx_methods import TxSelect
-from leveret.core.wording import shown_octets
 
 # A method and the octets after its id.
 SAMPLES: list[tuple[Method, bytes]] = [
