@@ -7,13 +7,11 @@ reads rubbish. Errors that leave a session, and errors in the log, fail the test
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, Self
-
-from structlog.testing import capture_logs
 
 from leveret.broker.broker import Broker
 from leveret.broker.topology import Topology
@@ -54,6 +52,31 @@ class StandingClock(Clock):
 
     def wall(self) -> float:
         return 0.0
+
+
+class LogKeeper(logging.Handler):
+    """Takes the broker's log from `info` up, so that its words are made, too, and keeps it from everybody else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[tuple[int, str]] = []
+        self._logger = logging.getLogger("leveret")
+        self._before: tuple[list[logging.Handler], int, bool] = ([], 0, True)
+
+    def start(self) -> None:
+        self._before = (self._logger.handlers, self._logger.level, self._logger.propagate)
+        self._logger.handlers, self._logger.propagate = [self], False
+        self._logger.setLevel(logging.INFO)
+
+    def stop(self) -> None:
+        self._logger.handlers, level, self._logger.propagate = self._before
+        self._logger.setLevel(level)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.exc_info:
+            text += logging.Formatter().formatException(record.exc_info)
+        self.lines.append((record.levelno, text))
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -227,17 +250,17 @@ class Workbench:
         self.board = Switchboard(self.loop)
         self._failures: list[dict[str, Any]] = []
         self.loop.set_exception_handler(lambda _, context: self._failures.append(context))
-        self._stack = contextlib.ExitStack()
-        self.log: list[Any] = []
+        self._log_keeper = LogKeeper()
+        self.log = self._log_keeper.lines
 
     def __enter__(self) -> Self:
-        self.log = self._stack.enter_context(capture_logs())
+        self._log_keeper.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()
+        self._log_keeper.stop()
         self.broker.close()
         for task in asyncio.all_tasks(self.loop):
             task.cancel()
@@ -268,12 +291,10 @@ class Workbench:
         if self._failures:
             context = self._failures[0]
             raise AssertionError(f"an error left a session: {context}") from context.get("exception")
-        mistakes = [event for event in self.log if event["log_level"] in ("error", "critical")]
+        mistakes = [text for level, text in self.log if level >= logging.ERROR]
         assert not mistakes, mistakes
-        wordy = [
-            event for event in self.log if any(len(str(value)) > LOGGED_CHARACTERS_MAX for value in event.values())
-        ]
-        assert not wordy, f"a client makes the log grow by {len(str(wordy[0]))} characters: {str(wordy[0])[:200]}"
+        wordy = [text for _, text in self.log if len(text) > LOGGED_CHARACTERS_MAX]
+        assert not wordy, f"a client makes the log grow by {len(wordy[0])} characters: {wordy[0][:200]}"
 
     # ---- looking inside
 
