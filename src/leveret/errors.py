@@ -47,6 +47,9 @@ REPLY_CODES: dict[int, ReplyCode] = {
 }
 
 
+TEXT_CHARACTERS_MAX = 1000
+
+
 class LeveretError(Exception):
     """The root of everything raised on purpose."""
 
@@ -59,7 +62,8 @@ class AmqpError(LeveretError):
     def __init__(self, code: int, text: str, method: int = 0) -> None:
         super().__init__(code, text, method)
         self.code = code
-        self.text = text
+        # A text may quote what a client sent: not at any length, because it is logged.
+        self.text = text if len(text) <= TEXT_CHARACTERS_MAX else text[:TEXT_CHARACTERS_MAX] + "..."
         self.method = method
 
     @property

@@ -57,10 +57,10 @@ class StandingClock(Clock):
 class LogKeeper(logging.Handler):
     """Takes the broker's log from `info` up, so that its words are made, too, and keeps it from everybody else."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "leveret") -> None:
         super().__init__()
         self.lines: list[tuple[int, str]] = []
-        self._logger = logging.getLogger("leveret")
+        self._logger = logging.getLogger(name)
         self._before: tuple[list[logging.Handler], int, bool] = ([], 0, True)
 
     def start(self) -> None:
@@ -71,6 +71,10 @@ class LogKeeper(logging.Handler):
     def stop(self) -> None:
         self._logger.handlers, level, self._logger.propagate = self._before
         self._logger.setLevel(level)
+
+    def check(self) -> None:
+        mistakes = [text for level, text in self.lines if level >= logging.ERROR]
+        assert not mistakes, mistakes
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
@@ -291,8 +295,7 @@ class Workbench:
         if self._failures:
             context = self._failures[0]
             raise AssertionError(f"an error left a session: {context}") from context.get("exception")
-        mistakes = [text for level, text in self.log if level >= logging.ERROR]
-        assert not mistakes, mistakes
+        self._log_keeper.check()
         wordy = [text for _, text in self.log if len(text) > LOGGED_CHARACTERS_MAX]
         assert not wordy, f"a client makes the log grow by {len(wordy[0])} characters: {wordy[0][:200]}"
 

@@ -101,6 +101,9 @@ def outcome(chunks: list[bytes]) -> dict[str, Any]:
                 assert heard["multiple"] or heard["delivery_tag"] == first, "a confirm that skips or repeats"
                 spans.append((first, heard["delivery_tag"]))
             else:
+                if heard.name == "channel.open-ok" and heard.channel in confirmed:
+                    # The number is used again, and its confirms count from 1 again.
+                    told.append(confirmed.pop(heard.channel)[-1][1])
                 told.append(heard)
         return {
             "told": told,

@@ -181,7 +181,8 @@ class Channel:
         """Takes the consumer out of its queue; what it holds stays with the channel."""
         consumer = self.consumers.pop(tag, None)
         if consumer is not None:
-            if consumer in self.parked:
+            # A closing channel wakes nobody and forgets them all at its end.
+            if self.state == OPEN and consumer in self.parked:
                 self.parked.remove(consumer)
             if not consumer.queue.deleted:
                 consumer.queue.unsubscribe(consumer)
@@ -225,6 +226,7 @@ class Channel:
 
     def close(self):
         self.state = CLOSED
+        self.parked = []
 
 
 def waited_of(subscriber):

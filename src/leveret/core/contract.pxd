@@ -47,7 +47,7 @@ cdef class Queue:
     cdef readonly bytes name
     cdef public object record
     cdef readonly bint single_active
-    cdef readonly list subscribers
+    cdef readonly dict subscribers
     cdef readonly bint deleted
 
     cpdef int publish(self, Message message) except -1

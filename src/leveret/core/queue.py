@@ -130,15 +130,16 @@ class ClassicQueue(Queue):
     def subscribe(self, subscriber):
         if self.rota is None:
             self.rota = Rota()
-            self.subscribers = []
-        self.subscribers.append(subscriber)
+            # In order of their coming; a dict, because thousands may leave at once.
+            self.subscribers = {}
+        self.subscribers[subscriber] = True
         subscriber.active = not self.single_active or len(self.subscribers) == 1
         if subscriber.active:
             self.rota.add(subscriber)
             self.dispatch()
 
     def unsubscribe(self, subscriber):
-        self.subscribers.remove(subscriber)
+        del self.subscribers[subscriber]
         self.rota.remove(subscriber)
         if not self.subscribers:
             self.rota = None
@@ -148,7 +149,7 @@ class ClassicQueue(Queue):
 
     def activate_next(self):
         """The active consumer has gone: the one that registered first takes over."""
-        candidate = self.subscribers[0]
+        candidate = next(iter(self.subscribers))
         candidate.activity_changed(True)
         self.rota.add(candidate)
         return self.dispatch()

@@ -30,7 +30,7 @@ class ReplyQueue(Queue):
 
     def subscribe(self, subscriber):
         self.consumer = subscriber
-        self.subscribers = [subscriber]
+        self.subscribers = {subscriber: True}
 
     def unsubscribe(self, subscriber):
         self.consumer = None

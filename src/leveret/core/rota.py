@@ -7,11 +7,13 @@ from leveret.core.ring import Ring
 
 
 class Rota:
-    __slots__ = ("priorities", "rings")
+    __slots__ = ("left", "priorities", "rings")
 
     def __init__(self):
         self.rings = []
         self.priorities = []
+        # How many of each ring have left the queue and are passed over when their turn comes.
+        self.left = []
 
     def add(self, subscriber):
         subscriber.waiting = True
@@ -21,6 +23,7 @@ class Rota:
         if i == len(self.priorities) or self.priorities[i] != subscriber.priority:
             self.rings.insert(i, Ring())
             self.priorities.insert(i, subscriber.priority)
+            self.left.insert(i, 0)
         ring = self.rings[i]
         ring.push(subscriber)
         return 0
@@ -31,6 +34,10 @@ class Rota:
             ring = self.rings[i]
             while ring.count > 0:
                 subscriber = ring.peek()
+                if not subscriber.waiting:
+                    ring.pop()
+                    self.left[i] -= 1
+                    continue
                 if subscriber.can_take():
                     if ring.count > 1:
                         ring.push(ring.pop())
@@ -40,13 +47,23 @@ class Rota:
         return None
 
     def remove(self, subscriber):
+        """It keeps its place in the ring until half of the ring has left: when thousands go, each costs the same."""
+        if not subscriber.waiting:
+            return 0
         subscriber.waiting = False
-        for i in range(len(self.rings)):
-            ring = self.rings[i]
-            if self.priorities[i] == subscriber.priority:
-                ring.discard(subscriber)
-                if ring.count == 0:
-                    del self.rings[i]
-                    del self.priorities[i]
-                return 0
+        i = 0
+        while self.priorities[i] != subscriber.priority:
+            i += 1
+        ring = self.rings[i]
+        self.left[i] += 1
+        if self.left[i] * 2 >= ring.count:
+            self.left[i] = 0
+            others = [other for other in ring.items() if other.waiting]
+            ring.clear()
+            for other in others:
+                ring.push(other)
+            if ring.count == 0:
+                del self.rings[i]
+                del self.priorities[i]
+                del self.left[i]
         return 0

@@ -67,6 +67,7 @@ def shown_value(value: Any) -> str:
 def shown_octets(octets: bytes) -> str:
     if not octets:
         return "<<>>"
+    octets = octets[:_SHOWN_OCTETS_MAX]
     # What Erlang takes for text is Latin-1; the octets of most UTF-8 texts pass for it and come out as they were.
     if all(32 <= octet <= 126 or octet >= 160 or octet in _ESCAPES for octet in octets):
         text = b"".join(_ESCAPES[octet].encode() if octet in _ESCAPES else bytes([octet]) for octet in octets)
@@ -77,4 +78,4 @@ def shown_octets(octets: bytes) -> str:
 def frame_problem(kind: int, payload: bytes, problem: str = "") -> str:
     """A frame that cannot be used, as RabbitMQ's reader words it."""
     detail = f": {problem}" if problem else ""
-    return f"type {kind}, all octets = {shown_octets(payload[:_SHOWN_OCTETS_MAX])}{detail}"
+    return f"type {kind}, all octets = {shown_octets(payload)}{detail}"

@@ -77,8 +77,8 @@ def _checked_priority(arguments: dict[str, Any], what: str) -> int:
 
 
 def _check_exclusive(queue: Queue, exclusive: bool, what: str) -> None:
-    consumers = queue.subscribers or ()
-    if (exclusive and queue.single_active) or (consumers and (exclusive or consumers[0].exclusive)):
+    consumers = queue.subscribers
+    if (exclusive and queue.single_active) or (consumers and (exclusive or next(iter(consumers)).exclusive)):
         raise SoftError(403, f"{what} in exclusive use")
 
 

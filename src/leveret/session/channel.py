@@ -150,13 +150,15 @@ class ChannelDesk:
     # ---- the end
 
     def release(self) -> None:
-        """Gives everything back: consumers leave their queues first, so that what returns goes to others."""
+        """Gives everything back. What was unacked returns before the consumers leave, because the next active consumer
+        of a single-active queue is handed messages at once and must get them in order; it goes to others all the same,
+        since nobody on a closing channel can take."""
         core = self.core
         core.intake.flush_confirms()
         core.start_closing()
-        left = [core.remove_consumer(tag) for tag in list(core.consumers)]
         core.intake.abandon()
         core.requeue_all()
+        left = [core.remove_consumer(tag) for tag in list(core.consumers)]
         core.close()
         if self.reply_name is not None:
             self.vhost.remove_reply(self.reply_name)

@@ -336,9 +336,12 @@ class Session:
 
     def _release(self) -> None:
         """Unacked messages return, consumers leave, exclusive queues go."""
-        for desk in list(self.desks.values()):
-            if desk.is_open:
-                desk.release()
+        opened = [desk for desk in self.desks.values() if desk.is_open]
+        # First of all none takes any more: what one channel gives back must not go to another one of a lost client.
+        for desk in opened:
+            desk.core.start_closing()
+        for desk in opened:
+            desk.release()
         for number in list(self.desks):
             channel_methods.forget_channel(self.desks[number])
         if self.connection_id in self.broker.connections:
