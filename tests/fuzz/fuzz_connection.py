@@ -72,6 +72,36 @@ def test_one_input(octets: bytes) -> None:
         check_nothing_left(bench, line, 0)
 
 
+def cut_loosely(octets: bytes) -> list[bytes]:
+    """Frames as their heads declare them; what is no frame stays in one piece."""
+    frames, at = [], 0
+    while len(octets) - at >= 8:
+        size = int.from_bytes(octets[at + 3 : at + 7], "big")
+        if at + size + 8 > len(octets):
+            break
+        frames.append(octets[at : at + size + 8])
+        at += size + 8
+    return [*frames, octets[at:]] if at < len(octets) else frames
+
+
+def mutate(octets: bytes, size_max: int, seed: int) -> bytes:
+    """Half of the time within one frame, whose size is set right again, or frame by frame; else wherever."""
+    chooser = DiceChooser(seed)
+    kind = chooser.number(0, 7)
+    frames = cut_loosely(octets[2:])
+    if kind >= 4 or len(octets) < 10 or not frames:
+        return bytes(atheris.Mutate(octets, size_max))
+    at = chooser.number(0, len(frames) - 1)
+    if kind <= 1 and len(frames[at]) >= 8:
+        payload = bytes(atheris.Mutate(frames[at][7:-1] or b"\0", max(1, min(size_max - len(octets), 4000))))
+        frames[at] = frames[at][:3] + len(payload).to_bytes(4, "big") + payload + b"\xce"
+    elif kind == 2:
+        frames[at:at] = [write_utterance(chooser, chooser.pick([0, 2, 16]), {})]
+    else:
+        frames[at : at + chooser.number(0, 1)] = [chooser.pick(frames)]
+    return (octets[:2] + b"".join(frames))[:size_max]
+
+
 def write_seeds(folder: Path) -> None:
     """What decent and less decent clients say, one utterance and whole sessions, after each opening."""
     for seed in range(SEEDS):
@@ -91,7 +121,7 @@ def main(arguments: list[str]) -> None:
         if not given:
             write_seeds(Path(corpus))
             arguments = [*arguments, corpus]
-        atheris.Setup([arguments[0], *LIMITS, *arguments[1:]], test_one_input)
+        atheris.Setup([arguments[0], *LIMITS, *arguments[1:]], test_one_input, custom_mutator=mutate)
         atheris.Fuzz()
 
 

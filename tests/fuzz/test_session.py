@@ -38,7 +38,7 @@ def finish(bench: Workbench, line: Line, timers: int) -> None:
     check_nothing_left(bench, line, timers)
 
 
-@effort(300)
+@effort(500)
 @given(st.data(), st.sampled_from([0, 1, 2, 4, 16]))
 def test_whatever_a_client_says(data: st.DataObject, faults: int) -> None:
     chooser = DrawChooser(data)
@@ -53,7 +53,7 @@ def test_whatever_a_client_says(data: st.DataObject, faults: int) -> None:
         neighbour.check()
 
 
-@effort(150)
+@effort(250)
 @given(st.data(), st.sampled_from([1, 3, 100, 100_000]))
 def test_a_decent_session_with_something_wrong_in_it(data: st.DataObject, step: int) -> None:
     """Mutations of whole streams: lengths that lie, frames that begin in the middle of others."""
@@ -79,7 +79,7 @@ def test_octets_without_sense(garbage: bytes, before: bytes) -> None:
         finish(bench, line, timers)
 
 
-@effort(60)
+@effort(100)
 @given(st.data(), st.floats(0, 12))
 def test_time_passes_while_they_talk(data: st.DataObject, seconds: float) -> None:
     """Deadlines and heartbeats strike in the middle of whatever is going on; a silent client is gone in the end."""
@@ -97,7 +97,7 @@ def test_time_passes_while_they_talk(data: st.DataObject, seconds: float) -> Non
         finish(bench, line, 0)
 
 
-@effort(60)
+@effort(100)
 @given(st.data(), st.lists(st.integers(0, 300), min_size=1, max_size=30))
 def test_a_client_that_reads_in_bits(data: st.DataObject, bites: list[int]) -> None:
     """The outbox is never empty while the session runs; what comes out in the end is what a quick reader gets."""

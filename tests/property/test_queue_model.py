@@ -444,4 +444,4 @@ def with_sizes(frames: list[Frame]) -> list[tuple[Method, int]]:
 
 
 TestQueue = QueueMachine.TestCase
-TestQueue.settings = effort(150, stateful_step_count=50)
+TestQueue.settings = effort(500, stateful_step_count=50)

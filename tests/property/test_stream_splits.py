@@ -121,7 +121,7 @@ def outcome(chunks: list[bytes]) -> dict[str, Any]:
         }
 
 
-@effort(60)
+@effort(100)
 @given(st.data(), st.sampled_from(CUTS), st.integers(0, 2**32))
 def test_a_session_says_and_does_the_same(data: st.DataObject, how: int | str, seed: int) -> None:
     stream = write_session(DrawChooser(data))

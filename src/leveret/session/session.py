@@ -53,6 +53,8 @@ CLOSE_DEADLINE_S = 5.0
 RUNNING = 0
 # Control methods of one connection handled before the loop turns to others.
 METHODS_A_TURN = 256
+# How often a session looks whether its client has read enough of its answers to be given more.
+FLOOD_POLL_S = 0.01
 
 
 class Session:
@@ -169,10 +171,10 @@ class Session:
                 log.exception("connection handler failed", peer=self.peer_name, user=self.user)
                 self._fail_internally()
             handled += 1
-            if handled == METHODS_A_TURN and not self._suspended:
-                # Others want their turn, too: the rest of this chunk waits for the next one.
+            if (handled == METHODS_A_TURN or self.outbox.flooded()) and not self._suspended:
+                # Others want their turn, too; and a client that does not read its answers gets no more of them.
                 self.suspend()
-                self._turn = self.board.loop.call_soon(self.resume)
+                self._turn = self.board.loop.call_soon(self._next_turn)
             if self._suspended:
                 self.core.detach()
                 return
@@ -194,6 +196,12 @@ class Session:
         """Nothing more is read or handled until resume."""
         self._suspended = True
         self.pump.pause_reading()
+
+    def _next_turn(self) -> None:
+        if self.outbox.flooded():
+            self._turn = self.board.loop.call_later(FLOOD_POLL_S, self._next_turn)
+        else:
+            self.resume()
 
     def resume(self) -> None:
         if self._turn is not None:
@@ -352,6 +360,9 @@ class Session:
         """The socket is closed."""
         self.gone = True
         self._timer.cancel()
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
         if self._heartbeat is not None:
             self._heartbeat.stop()
             self._heartbeat = None
