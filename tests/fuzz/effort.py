@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-LONG_FACTOR = 40
+LONG_FACTOR = 20
 
 
 def is_long() -> bool:

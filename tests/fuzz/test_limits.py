@@ -14,7 +14,7 @@ import pytest
 
 from tests.conformance.amqp_codec import encode_frame
 from tests.conformance.raw_client import PROTOCOL_HEADER, Method
-from tests.fuzz.frames import body, handshake, header, method, publish, start_ok
+from tests.fuzz.frames import body, handshake, header, method, publish
 from tests.fuzz.workbench import Line, Workbench
 
 KIB: Final = 1024
@@ -292,12 +292,3 @@ def test_a_large_message_in_small_frames_goes_out_quickly() -> None:
         line.say(method(1, "basic.get", queue="q", no_ack=True))
         assert busy(lambda: [line.take(100_000) for _ in range(size // 100_000 + 2)]) < BUSY_S_MAX
         assert len(line.heard) > size and not line.session.outbox.pending()
-
-
-def test_a_login_flood_is_not_remembered() -> None:
-    with Workbench() as bench:
-        line = bench.connect()
-        line.say(PROTOCOL_HEADER, start_ok(password="wrong"))
-        line.hang_up()
-        bench.advance(1)
-        assert not bench.loop.timers()

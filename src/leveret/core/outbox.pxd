@@ -35,7 +35,7 @@ cdef class Outbox:
     cpdef object pending(self)
     cpdef bint flooded(self)
     cpdef list views(self, Py_ssize_t pieces_max)
-    @cython.locals(left=Py_ssize_t, size=Py_ssize_t)
+    @cython.locals(left=Py_ssize_t, size=Py_ssize_t, done=Py_ssize_t)
     cpdef object sent(self, Py_ssize_t count)
     cpdef int drop_buffer(self) except -1
     cpdef object calm_down(self)

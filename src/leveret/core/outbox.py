@@ -121,17 +121,21 @@ class Outbox:
         """The socket took the first `count` octets."""
         self.bytes_sent += count
         left = count
-        while left > 0 and self.pieces:
-            size = min(len(self.pieces[0]), left)
+        done = 0
+        while left > 0 and self.pieces is not None and done < len(self.pieces):
+            size = min(len(self.pieces[done]), left)
             self.piece_bytes -= size
-            if self.delivered[0]:
+            if self.delivered[done]:
                 self.delivered_bytes -= size
-            if size < len(self.pieces[0]):
-                self.pieces[0] = self.pieces[0][size:]
+            if size < len(self.pieces[done]):
+                self.pieces[done] = self.pieces[done][size:]
             else:
-                del self.pieces[0]
-                del self.delivered[0]
+                done += 1
             left -= size
+        if done > 0:
+            # At once: there may be tens of thousands, and each deletion moves all that follow.
+            del self.pieces[:done]
+            del self.delivered[:done]
         self.start += left
         if self.start == self.end and not self.pieces:
             self.drop_buffer()
