@@ -9,8 +9,8 @@ from leveret.core.properties cimport Properties, scan_properties
 from leveret.core.router cimport Exchange, Route, Router
 
 cdef unsigned int PUBLISH, ACK, NACK, NO_ROUTE, INSPECTED_FLAGS
-cdef bytes NO_ROUTE_TEXT
-cdef Py_ssize_t REMEMBERED_PROPERTIES_BYTES, WRITABLE_MAX
+cdef bytes NO_ROUTE_TEXT, REPLY_TO
+cdef Py_ssize_t REMEMBERED_PROPERTIES_BYTES, WRITABLE_MAX, PLAIN_DIGITS_MAX
 cdef int MANDATORY_BIT, IMMEDIATE_BIT
 
 cdef enum:
@@ -67,3 +67,7 @@ cdef class Intake:
     cpdef object start_transaction(self)
     cpdef object commit(self)
     cpdef object forget_permissions(self)
+
+
+@cython.locals(expiration=bytes)
+cdef bint is_plain(Properties properties)

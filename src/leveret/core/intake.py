@@ -35,6 +35,19 @@ WRITABLE_MAX = 1024
 # Property flags of what makes a message need the gate's look: user-id, expiration and reply-to.
 INSPECTED_FLAGS = 0x0010 | 0x0100 | 0x0200
 
+REPLY_TO = b"amq.rabbitmq.reply-to"
+# Milliseconds of at most so many digits are in range whatever they are.
+PLAIN_DIGITS_MAX = 9
+
+
+def is_plain(properties):
+    """Whether the gate would let these through as they are: no user id, an ordinary reply address, an expiration of a
+    few digits. Decided here, because every task of a task queue has a reply address of its own."""
+    if properties.user_id is not None or properties.reply_to == REPLY_TO:
+        return False
+    expiration = properties.expiration
+    return expiration is None or (len(expiration) <= PLAIN_DIGITS_MAX and expiration.isdigit())
+
 
 class Intake:
     def __init__(self, channel, outbox, router, gate, payload_max, body_bytes_max):
@@ -158,7 +171,11 @@ class Intake:
         self.stage = IDLE
         self.published_total += 1
         self.route.exchange.published_total += 1
-        if self.properties.flags & INSPECTED_FLAGS and self.properties is not self.inspected:
+        if (
+            self.properties.flags & INSPECTED_FLAGS
+            and self.properties is not self.inspected
+            and not is_plain(self.properties)
+        ):
             # May raise, and may swap the properties: a direct reply-to gets its return address here.
             self.inspected = self.gate.inspect(self.properties)
             self.properties = self.inspected

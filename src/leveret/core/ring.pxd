@@ -16,7 +16,5 @@ cdef class Ring:
     cpdef object push(self, object item)
     cpdef object pop(self)
     cpdef object peek(self)
-    @cython.locals(kept=list, i=Py_ssize_t)
-    cpdef object discard(self, object item)
     cpdef object clear(self)
     cpdef list items(self)

@@ -53,17 +53,6 @@ class Ring:
             return None
         return self.slots[self.head]
 
-    def discard(self, item):
-        """Takes one item out wherever it stands, by identity. Linear: for control work only."""
-        kept = []
-        for i in range(self.count):
-            other = self.slots[(self.head + i) & self.mask]
-            if other is not item:
-                kept.append(other)
-        self.clear()
-        for other in kept:
-            self.push(other)
-
     def clear(self):
         self.slots = None
         self.head = 0

@@ -212,11 +212,37 @@ def test_permissions_forgotten_in_the_middle_of_a_message_hold_for_the_next() ->
 # ---- the gate's look at properties
 
 
-@pytest.mark.parametrize("name", ["user_id", "expiration", "reply_to"])
-def test_properties_that_matter_to_the_broker_are_inspected(name: str) -> None:
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"user_id": "5"},
+        {"user_id": "5", "expiration": "1"},
+        {"expiration": ""},
+        {"expiration": "-1"},
+        {"expiration": "1.5"},
+        {"expiration": "\u0661"},
+        {"expiration": "1234567890"},
+        {"reply_to": "amq.rabbitmq.reply-to"},
+        {"reply_to": "amq.rabbitmq.reply-to", "expiration": "1"},
+        {"reply_to": "answers", "expiration": "x"},
+    ],
+    ids=str,
+)
+def test_properties_that_matter_to_the_broker_are_inspected(properties: dict[str, str]) -> None:
     bench, _ = opened()
-    bench.feed(publish_frames(1, "", "q", properties={name: "5"}))
-    assert [properties.fields() for properties in bench.gate.inspected] == [{name: "5"}]
+    bench.feed(publish_frames(1, "", "q", properties=properties))
+    assert [inspected.fields() for inspected in bench.gate.inspected] == [properties]
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [{"reply_to": "answers"}, {"expiration": "0"}, {"expiration": "123456789", "reply_to": "amq.gen-x"}],
+    ids=str,
+)
+def test_ordinary_reply_addresses_and_expirations_never_leave_the_compiled_path(properties: dict[str, str]) -> None:
+    bench, queue = opened()
+    bench.feed(publish_frames(1, "", "q", b"x", properties=properties))
+    assert (bench.gate.inspected, bodies(queue)) == ([], [b"x"])
 
 
 def test_other_properties_pass_unseen() -> None:

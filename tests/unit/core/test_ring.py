@@ -52,24 +52,6 @@ def test_items_is_a_copy() -> None:
     assert ring.items() == [0, 1]
 
 
-def test_discard_takes_one_object_out_by_identity() -> None:
-    first, twin, last = [1], [1], [2]
-    ring = Ring()
-    for item in (first, twin, last):
-        ring.push(item)
-    ring.discard(twin)
-    items = ring.items()
-    assert len(items) == 2
-    assert items[0] is first
-    assert items[1] is last
-
-
-def test_discard_of_what_is_not_there_changes_nothing() -> None:
-    ring = filled(3)
-    ring.discard(object())
-    assert ring.items() == [0, 1, 2]
-
-
 def test_a_cleared_ring_can_be_used_again() -> None:
     ring = filled(5)
     ring.clear()
