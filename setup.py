@@ -1,4 +1,4 @@
-"""Compiles the data plane: every module of leveret.core that has a .pxd beside it."""
+"""Compiles the data plane: every module that has a .pxd beside it."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-CORE = Path("src/leveret/core")
+SOURCE = Path("src")
 
 DIRECTIVES = {
     "language_level": "3",
@@ -21,9 +21,13 @@ DIRECTIVES = {
 
 
 def extensions() -> list[Extension]:
-    paths = sorted(path for path in CORE.glob("*.py") if path.with_suffix(".pxd").exists())
+    paths = sorted(path for path in SOURCE.rglob("*.py") if path.with_suffix(".pxd").exists())
     return [
-        Extension(f"leveret.core.{path.stem}", [str(path)], extra_compile_args=["-O2", "-g0", "-fno-strict-aliasing"])
+        Extension(
+            ".".join(path.relative_to(SOURCE).with_suffix("").parts),
+            [str(path)],
+            extra_compile_args=["-O2", "-g0", "-fno-strict-aliasing"],
+        )
         for path in paths
     ]
 

@@ -12,21 +12,41 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.broker.cases import CASES, Bench, Case, Figures
-from benchmarks.broker.load import Load, LoadError
+from benchmarks.broker.case import Bench, Case, Figures
+from benchmarks.broker.cases import CASES
+from benchmarks.broker.disk import DiskError, append_synced, data_root, mounted
+from benchmarks.broker.load import CACHE, Load, LoadError
 from benchmarks.broker.peers import PEERS, Peer, PeerError, Running, running
 from benchmarks.broker.report import NOISE_NOTED, goals_missed, render
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.broker", description=__doc__)
-    parser.add_argument("--only", action="append", choices=CASES, metavar="CASE", help=f"one of {', '.join(CASES)}")
+    parser.add_argument(
+        "--only", action="extend", type=case_names, metavar="CASE,...", help=f"some of {', '.join(CASES)}"
+    )
     parser.add_argument("--seconds", type=float, default=5.0, help="length of each throughput run (default 5)")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each case; the median counts (default 3)")
     parser.add_argument("--peers", default=",".join(PEERS), help="brokers, comma-separated (default: all installed)")
+    parser.add_argument(
+        "--data-root", type=Path, metavar="DIR", help="where the brokers keep their files (default: /tmp)"
+    )
+    parser.add_argument("--full", action="store_true", help="the whole backlog and the long queue for RabbitMQ, too")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="times the messages of backlog and long, to try it out"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure of every run there")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a goal is missed")
     return parser.parse_args(words)
+
+
+def case_names(text: str) -> list[str]:
+    """Names of cases, comma-separated."""
+    names = text.split(",")
+    unknown = [name for name in names if name not in CASES]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no such case: {', '.join(unknown)} (there are {', '.join(CASES)})")
+    return names
 
 
 def chosen_peers(names: str) -> list[Peer]:
@@ -51,20 +71,20 @@ def raise_file_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def measure(case: Case, bench: Bench, peers: Sequence[Peer], repeats: int) -> dict[str, list[Figures]]:
+def measure(case: Case, bench: Bench, peers: Sequence[Peer], repeats: int, root: Path) -> dict[str, list[Figures]]:
     """All repeats of one case, the brokers taking turns, each first as often as the other."""
     figures: dict[str, list[Figures]] = {peer.name: [] for peer in peers}
     with ExitStack() as shared:
         brokers: dict[str, Running] = {}
-        for repeat in range(max(repeats, case.repeats_min)):
+        for repeat in range(case.repeats(repeats)):
             for peer in peers if repeat % 2 == 0 else reversed(peers):
                 print(f"{case.name} {repeat + 1}: {peer.name} ...", end=" ", file=sys.stderr, flush=True)
                 with ExitStack() as own:
                     if case.new_broker_each_time:
-                        broker = own.enter_context(running(peer))
+                        broker = own.enter_context(running(peer, root))
                     else:
                         if peer.name not in brokers:
-                            brokers[peer.name] = shared.enter_context(running(peer))
+                            brokers[peer.name] = shared.enter_context(running(peer, root))
                         broker = brokers[peer.name]
                     figures[peer.name].append(case.measure(bench, broker))
                 print(_short(figures[peer.name][-1]), file=sys.stderr, flush=True)
@@ -85,6 +105,15 @@ def machine() -> str:
     return f"{os.cpu_count()} cores of {model}, {kernel}, Python {platform.python_version()}"
 
 
+def disk(root: Path) -> str:
+    """Where the brokers' files lie, and what a bare write and fdatasync costs there."""
+    mount, bare = mounted(root), append_synced(root)
+    return (
+        f"{root}: {mount.kind} on {mount.device}, "
+        f"write and fdatasync of 1.1 KiB {bare.p50_us:,.0f} us (p99 {bare.p99_us:,.0f} us)"
+    )
+
+
 def main(words: Sequence[str] | None = None) -> int:
     options = arguments(words)
     raise_file_limit()
@@ -93,19 +122,38 @@ def main(words: Sequence[str] | None = None) -> int:
     versions = {peer.name: peer.version() for peer in peers}
     results: dict[str, dict[str, list[Figures]]] = {}
     try:
-        bench = Bench(Load.build(), options.seconds)
+        root = data_root(options.data_root, CACHE)
+        storage = disk(root)
+    except (DiskError, OSError) as error:
+        sys.exit(str(error))
+    try:
+        bench = Bench(Load.build(), options.seconds, options.scale, options.full)
         for case in cases:
-            results[case.name] = measure(case, bench, peers, options.repeats)
+            able = [peer for peer in peers if case.suits(peer, full=options.full)]
+            for peer in peers:
+                if case.long and peer not in able:
+                    print(
+                        f"{case.name}: left out for {peer.name}, which takes minutes; --full adds it", file=sys.stderr
+                    )
+            results[case.name] = measure(case, bench, able, options.repeats, root)
     except (LoadError, PeerError) as error:
         print(f"\n{error}", file=sys.stderr)
         return 2
     finally:
         if results:
             print(f"\n{machine()}; {', '.join(f'{name} {version}' for name, version in versions.items())}")
+            print(storage)
             print(render(cases, results))
             print(f"~ other processes took more than {NOISE_NOTED:.0%} of the machine during the median run")
     if options.json:
-        record = {"machine": machine(), "versions": versions, "seconds": options.seconds, "results": results}
+        record = {
+            "machine": machine(),
+            "disk": storage,
+            "versions": versions,
+            "seconds": options.seconds,
+            "scale": options.scale,
+            "results": results,
+        }
         options.json.write_text(json.dumps(record, indent=2) + "\n")
     return 1 if options.strict and goals_missed(cases, results) else 0
 

@@ -1,21 +1,15 @@
-"""The cases: what each asks of a broker, what it yields, and what Leveret is to reach.
+"""The cases with transient messages, and the list of all.
 
-A case is a function from a load generator and a running broker to figures. Called by __main__.py."""
+Each is a function from a load generator and a running broker to figures. Called by __main__.py."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from benchmarks.broker.load import Load, LoadReport
+from benchmarks.broker.case import Bench, Case, Figures, Goal, noise, throughput
+from benchmarks.broker.durable_cases import DURABLE_CASES
 from benchmarks.broker.peers import Running
-
-# rate: messages (fanout: deliveries) a second; cpu_us: broker CPU for each; p50_us, p99_us: end to end;
-# memory_mib: resident, at its peak or idle; seconds: how long it took; bytes_each: memory a queue or connection;
-# cost_ratio: CPU a message with many bindings to that with few; noise: share of the machine that others used.
-Figures = dict[str, float]
 
 CONFIRM_WINDOW = 1000
 QUEUES = 10_000
@@ -23,63 +17,10 @@ CONNECTIONS = 5_000
 SETTLE_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """A bound on one figure."""
-
-    figure: str
-    limit: float
-    text: str
-    at_least: bool = False
-
-    def reached(self, figures: Figures) -> bool:
-        return figures[self.figure] >= self.limit if self.at_least else figures[self.figure] <= self.limit
-
-
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """What a case is given beside the broker."""
-
-    load: Load
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    name: str
-    title: str
-    measure: Callable[[Bench, Running], Figures]
-    goals: tuple[Goal, ...]
-    # Memory and start-up are told of a broker that has done nothing yet.
-    new_broker_each_time: bool = False
-    repeats_min: int = 1
-    # Figures of which the smallest counts, not the median.
-    smallest: frozenset[str] = frozenset()
-
-
-def _noise(report: LoadReport) -> float:
-    return max(report.other_cpu_s, 0.0) / max(report.seconds, 0.001) / (os.cpu_count() or 1)
-
-
-def _throughput(*options: str) -> Callable[[Bench, Running], Figures]:
-    """As many messages as go through; figures are per delivery."""
-
-    def measure(bench: Bench, broker: Running) -> Figures:
-        report = bench.load.run(broker.port, broker.pid, "--seconds", str(bench.seconds), *options)
-        return {
-            "rate": report.consumed_per_s,
-            "cpu_us": report.broker_cpu_s * 1e6 / max(report.consumed, 1),
-            "memory_mib": report.rss_peak_mib,
-            "noise": _noise(report),
-        }
-
-    return measure
-
-
 def _topic(bench: Bench, broker: Running) -> Figures:
     """Many bindings against few, one right after the other."""
     few, many = (
-        _throughput("--exchange-type", "topic", "--queues", "10", "--bindings", str(bindings))(bench, broker)
+        throughput("--exchange-type", "topic", "--queues", "10", "--bindings", str(bindings))(bench, broker)
         for bindings in (10, 10_000)
     )
     return many | {"cost_ratio": many["cpu_us"] / max(few["cpu_us"], 1e-9)}
@@ -95,7 +36,7 @@ def _latency(bench: Bench, broker: Running) -> Figures:
         "p50_us": report.e2e_us["p50"],
         "p99_us": report.e2e_us["p99"],
         "memory_mib": report.rss_peak_mib,
-        "noise": _noise(report),
+        "noise": noise(report),
     }
 
 
@@ -132,25 +73,25 @@ CASES: dict[str, Case] = {
         Case(
             "small",
             "16 B transient, auto-ack",
-            _throughput("--size", "16"),
+            throughput("--size", "16"),
             (Goal("rate", 2_000_000, "2 M/s", at_least=True), Goal("cpu_us", 0.4, "0.4 us")),
         ),
         Case(
             "kib",
             "1 KiB transient, auto-ack",
-            _throughput("--size", "1024"),
+            throughput("--size", "1024"),
             (Goal("rate", 600_000, "600 k/s", at_least=True),),
         ),
         Case(
             "acked",
             "1 KiB, ack every 100, prefetch 1000, confirms",
-            _throughput(*ACKED),
+            throughput(*ACKED),
             (Goal("rate", 400_000, "400 k/s", at_least=True),),
         ),
         Case(
             "fanout",
             "fanout to 10 queues, 16 B (per delivery)",
-            _throughput(*FANOUT),
+            throughput(*FANOUT),
             (Goal("rate", 4_000_000, "4 M/s", at_least=True),),
         ),
         Case(
@@ -162,7 +103,7 @@ CASES: dict[str, Case] = {
         Case(
             "headers",
             "headers, 1,000 bindings",
-            _throughput(*HEADERS),
+            throughput(*HEADERS),
             (Goal("rate", 100_000, "100 k/s", at_least=True),),
         ),
         Case(
@@ -194,5 +135,6 @@ CASES: dict[str, Case] = {
             repeats_min=5,
             smallest=frozenset({"seconds"}),
         ),
+        *DURABLE_CASES,
     )
 }

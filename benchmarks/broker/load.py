@@ -9,6 +9,8 @@ import json
 import os
 import shutil
 import subprocess
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,11 @@ from typing import Any
 PROJECT = Path(__file__).resolve().parents[2]
 SOURCE_DEFAULT = PROJECT.parent / "shared" / "tools" / "amqpload.c"
 CACHE = PROJECT / ".cache"
-RUN_SECONDS_MAX = 600.0
+# A broker that makes no progress ends a run much sooner; this is for one that crawls.
+RUN_SECONDS_MAX = 1800.0
+
+# Called again and again during a run.
+Meanwhile = Callable[[], None]
 
 
 class LoadError(Exception):
@@ -45,10 +51,13 @@ class LoadReport:
     published: int
     consumed: int
     consumed_per_s: float
+    confirmed: int
+    confirmed_per_s: float
     seconds: float
     broker_cpu_s: float
     other_cpu_s: float
     e2e_us: dict[str, float]
+    confirm_us: dict[str, float]
     rss_peak_mib: float
     phases: dict[str, Phase]
 
@@ -80,19 +89,40 @@ class Load:
             fresh.rename(program)
         return cls(program)
 
-    def run(self, port: int, pid: int, *options: str) -> LoadReport:
+    def run(self, port: int, pid: int, *options: str, meanwhile: Meanwhile | None = None) -> LoadReport:
         """One run against the broker on `port`, whose process tree starts at `pid`."""
         command = [str(self.program), "--json", "--port", str(port), "--broker-pid", str(pid), *options]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS_MAX, check=False)
-        except subprocess.TimeoutExpired:
-            raise LoadError(f"{' '.join(command)}: not finished after {RUN_SECONDS_MAX:.0f} s") from None
-        if not done.stdout.startswith("{"):
-            raise LoadError(f"{' '.join(command)}: {(done.stdout + done.stderr).strip()}")
-        report = json.loads(done.stdout)
+        report = _execute(command, meanwhile)
         if not report["ok"]:
             raise LoadError(f"{' '.join(command)}: the check failed: {report['check']}")
         return _read(report)
+
+    def ready(self, port: int) -> int:
+        """How many messages the queue of an earlier run holds ready; takes none, and a tenth of a second."""
+        # A drain by nobody, which gives up at once: the only run that leaves a queue as it is. Its check must fail.
+        options = ("--drain", "--consumers", "0", "--stall", "0", "--keep")
+        report = _execute([str(self.program), "--json", "--port", str(port), *options], None)
+        count: int = report["check"]["left_in_queues"]
+        return count
+
+
+def _execute(command: list[str], meanwhile: Meanwhile | None) -> dict[str, Any]:
+    """The report of one run; a LoadError if there is none."""
+    end = time.monotonic() + RUN_SECONDS_MAX
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            # What it prints fits into the pipe, so that nobody needs to read meanwhile.
+            while meanwhile and process.poll() is None and time.monotonic() < end:
+                meanwhile()
+            output, errors = process.communicate(timeout=max(end - time.monotonic(), 0.1))
+        except subprocess.TimeoutExpired:
+            raise LoadError(f"{' '.join(command)}: not finished after {RUN_SECONDS_MAX:.0f} s") from None
+        finally:
+            process.kill()
+    if not output.startswith("{"):
+        raise LoadError(f"{' '.join(command)}: {(output + errors).strip()}")
+    report: dict[str, Any] = json.loads(output)
+    return report
 
 
 def _read(report: dict[str, Any]) -> LoadReport:
@@ -111,10 +141,13 @@ def _read(report: dict[str, Any]) -> LoadReport:
         published=report["published"],
         consumed=report["consumed"],
         consumed_per_s=report["consumed_per_s"],
+        confirmed=report["confirmed"],
+        confirmed_per_s=report["confirmed_per_s"],
         seconds=report["seconds"],
         broker_cpu_s=report["broker_cpu_s"],
         other_cpu_s=report["other_cpu_s"],
         e2e_us=report["latency_us"]["e2e"],
+        confirm_us=report["latency_us"]["confirm"],
         rss_peak_mib=report["broker_rss_mb"]["peak"],
         phases=phases,
     )

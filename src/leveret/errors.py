@@ -5,7 +5,8 @@
     │   ├── SoftError          the channel closes, the connection goes on
     │   └── HardError          the connection closes
     ├── ConfigError            a setting that cannot be used, with its place
-    └── StartupError           the node cannot start, and why
+    ├── StartupError           the node cannot start, and why
+    └── StoppedByFailure       the node had to stop, and why
 
 Raised by any floor; turned into AMQP methods by session/ alone."""
 
@@ -93,3 +94,7 @@ class ConfigError(LeveretError):
 
 class StartupError(LeveretError):
     """The node cannot start; the text says why and what to do."""
+
+
+class StoppedByFailure(LeveretError):
+    """The node ran and had to stop, because what it needs has failed."""

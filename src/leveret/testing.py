@@ -12,11 +12,13 @@ test one of its own."""
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
 
+import msgspec
 import uvloop
 
 from leveret.node.node import Node
@@ -29,13 +31,17 @@ START_DEADLINE_S = 10.0
 STOP_DEADLINE_S = 10.0
 # A test's clients are often gone without a word; nobody wants to wait for them.
 CLIENTS_DEADLINE_S = 0.5
+# A test's own process may well be larger than what a broker should be, and its disk fuller.
+TEST_SETTINGS: dict[str, object] = {"alarms.memory_watermark": 1.0, "alarms.disk_free_bytes_min": 0}
 
 
 class Broker:
-    """`settings` are those of the configuration file, such as Broker({"limits.heartbeat_s": 1})."""
+    """`settings` are those of the configuration file, such as Broker({"limits.heartbeat_s": 1}). Its data is in a
+    temporary directory that goes with it, unless "data_dir" names one."""
 
     def __init__(self, settings: dict[str, object] | None = None) -> None:
-        self._settings: Settings = load_settings(None, {"listen.port": 0, **(settings or {})})
+        self._settings: Settings = load_settings(None, {"listen.port": 0, **TEST_SETTINGS, **(settings or {})})
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
@@ -54,6 +60,9 @@ class Broker:
 
     def start(self) -> Broker:
         assert self._thread is None, "the broker is running"
+        if not self._settings.data_dir:
+            self._temporary = tempfile.TemporaryDirectory(prefix="leveret-")
+            self._settings = msgspec.structs.replace(self._settings, data_dir=self._temporary.name)
         self._started.clear()
         self._failure = None
         self._thread = threading.Thread(target=self._run, name="leveret-broker", daemon=True)
@@ -63,6 +72,7 @@ class Broker:
         if self._failure is not None:
             self._thread.join()
             self._thread = self._loop = None
+            self._remove_data()
             raise self._failure
         return self
 
@@ -73,10 +83,17 @@ class Broker:
         self._thread = self._loop = None
         loop.call_soon_threadsafe(stopped.set)
         thread.join(STOP_DEADLINE_S)
+        self._remove_data()
         if thread.is_alive():
             raise TimeoutError(f"the broker did not stop within {STOP_DEADLINE_S} s")
         if self._failure is not None:
             raise self._failure
+
+    def _remove_data(self) -> None:
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+            self._settings = msgspec.structs.replace(self._settings, data_dir="")
 
     def _run(self) -> None:
         try:

@@ -21,9 +21,9 @@ os.environ["LEVERET_PURE"] = "1"
 
 import atheris
 
-import leveret.core
+import leveret
 
-assert leveret.core.PURE
+assert leveret.PURE
 
 with atheris.instrument_imports(include=["leveret"], enable_loader_override=False):
     from tests.fuzz.chooser import DiceChooser

@@ -132,6 +132,7 @@ class Peer:
             vhost=SimpleNamespace(router=Router({}, {}), name="/"),
             frame_max=FRAME_MAX,
             settings=SimpleNamespace(body_bytes_max=1 << 20),
+            journal=None,
         )
 
     def news(self) -> list[Frame]:

@@ -5,7 +5,7 @@ whatever touches more than their own connection."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from leveret.broker.login import Logins
@@ -15,8 +15,14 @@ from leveret.catalog.catalog import Catalog
 from leveret.catalog.commands import Added, Change, Command, Removed
 from leveret.catalog.passwords import SALT_BYTES, hash_known_password
 from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, QueueRecord, User, Vhost
+from leveret.catalog.snapshot import is_durable, snapshot
+from leveret.core.queue import ClassicQueue
 from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
+from leveret.runtime.log import get_logger
+from leveret.storage.store import Store
+
+log = get_logger(__name__)
 
 DEFAULT_VHOST = "/"
 DEFAULT_USER = "guest"
@@ -36,16 +42,24 @@ class Connected(Protocol):
 
     def blocked_changed(self, reason: str | None) -> None: ...
 
+    def disk_calmed(self) -> None: ...
+
+    def collect_located(self, number: int, found: dict[tuple[int, int], object]) -> None: ...
+
 
 class Broker:
-    def __init__(self, dice: Dice, clock: Clock) -> None:
+    def __init__(self, dice: Dice, clock: Clock, store: Store | None = None) -> None:
         self.dice = dice
         self.clock = clock
+        # None for a broker that keeps nothing, as in many tests.
+        self.store = store
         self.catalog = Catalog()
         self.logins = Logins(self.catalog, dice)
         self.vhosts: dict[str, LiveVhost] = {}
         self.connections: dict[int, Connected] = {}
         self._last_connection_id = 0
+        # Connections that are not read because they publish faster than the disk takes it.
+        self.stalled: dict[int, Connected] = {}
         # Why publishers are not read at present, by source of the alarm.
         self.alarms: dict[str, str] = {}
         self.connections_opened_total = 0
@@ -61,11 +75,75 @@ class Broker:
         self.logins.remember(DEFAULT_USER, password_hash, password)
         self.apply(commands.PutPermission(Permission(DEFAULT_USER, DEFAULT_VHOST, ".*", ".*", ".*")))
 
+    # ---- what survives
+
+    def recover(self) -> None:
+        """Brings back what the store has, or makes the defaults of an empty one."""
+        store = self.store
+        if store is None:
+            self.create_defaults()
+            return
+        found = store.take_commands()
+        for command in found:
+            # Not by `apply`: what comes from the log is not logged again.
+            for change in self.catalog.apply(command):
+                if isinstance(change.record, QueueRecord):
+                    store.next_queue_id = max(store.next_queue_id, change.record.id + 1)
+                self._reflect(change)
+        store.snapshot = lambda: snapshot(self.catalog)
+        store.all_queues = self._all_queues
+        store.on_calm = self._disk_calmed
+        store.collect_unacked = self._collect_unacked
+        if not found:
+            self.create_defaults()
+        self._adopt_orphans(store)
+        store.rewrite_catalog_now()
+        store.restore()
+
+    def _adopt_orphans(self, store: Store) -> None:
+        """Messages whose queue a damaged catalog no longer knows are put where people find them."""
+        known = {
+            queue.id for topology in self.catalog.topologies.values() for queue in topology.queues.values() if queue.id
+        }
+        orphans = store.orphans(known)
+        if orphans and DEFAULT_VHOST not in self.catalog.vhosts:
+            self.apply(commands.PutVhost(Vhost(DEFAULT_VHOST)))
+        for queue_id, book in orphans.items():
+            name = f"leveret.recovered-{queue_id}"
+            record = QueueRecord(DEFAULT_VHOST, name, "classic", True, False, 0, {}, queue_id)
+            self.apply(commands.DeclareQueue(record))
+            log.error("messages of a queue that the catalog lost are in another one", queue=name, messages=book.count)
+
+    def new_queue_id(self) -> int:
+        """For a queue that survives; 0 if nothing does."""
+        if self.store is None:
+            return 0
+        self.store.next_queue_id += 1
+        return self.store.next_queue_id - 1
+
+    def _all_queues(self) -> Iterator[ClassicQueue]:
+        for vhost in self.vhosts.values():
+            for queue in vhost.queues.values():
+                if isinstance(queue, ClassicQueue):
+                    yield queue
+
+    def _disk_calmed(self) -> None:
+        if self.stalled:
+            stalled, self.stalled = self.stalled, {}
+            for connection in stalled.values():
+                connection.disk_calmed()
+
+    def _collect_unacked(self, number: int, found: dict[tuple[int, int], object]) -> None:
+        self._tell(lambda connection: connection.collect_located(number, found))
+
     # ---- the catalog and its mirror
 
     def apply(self, command: Command) -> None:
-        """Changes what exists: the catalog first, then everything that mirrors it."""
-        for change in self.catalog.apply(command):
+        """Changes what exists: the catalog first, then its log, then everything that mirrors it."""
+        changes = self.catalog.apply(command)
+        if self.store is not None and any(is_durable(self.catalog, change) for change in changes):
+            self.store.append_command(command)
+        for change in changes:
             self._reflect(change)
 
     def _reflect(self, change: Change) -> None:
@@ -86,7 +164,7 @@ class Broker:
             self._tell(lambda connection: connection.vhost_deleted(vhost.name))
             del self.vhosts[vhost.name]
         elif isinstance(change, Added) and vhost.name not in self.vhosts:
-            self.vhosts[vhost.name] = LiveVhost(vhost.name, self.dice.pick)
+            self.vhosts[vhost.name] = LiveVhost(vhost.name, self.dice.pick, self.store)
 
     # ---- connections
 

@@ -90,7 +90,8 @@ class Topology:
             return existing
         kind = kind_from_arguments(arguments, what)
         owner = who.connection_id if exclusive else 0
-        record = QueueRecord(vhost.name, name, kind, durable, auto_delete, owner, arguments)
+        queue_id = self._broker.new_queue_id() if durable and not exclusive else 0
+        record = QueueRecord(vhost.name, name, kind, durable, auto_delete, owner, arguments, queue_id)
         queue_type(kind).validate(record, what)
         if "x-dead-letter-exchange" in arguments:
             who.access.check_queue(READ, name)

@@ -15,6 +15,7 @@ from leveret.core.reply import ReplyQueue
 from leveret.core.router import Exchange, NamesMatcher, Router
 from leveret.queues.registry import queue_type
 from leveret.routing.registry import exchange_type
+from leveret.storage.store import Store
 
 
 def octets(name: str) -> bytes:
@@ -28,9 +29,10 @@ class CancelledConsumer(Protocol):
 
 
 class LiveVhost:
-    def __init__(self, name: str, pick: Callable[[int], int]) -> None:
+    def __init__(self, name: str, pick: Callable[[int], int], store: Store | None = None) -> None:
         self.name = name
         self._pick = pick
+        self._store = store
         self.exchanges: dict[bytes, Exchange] = {}
         self.queues: dict[bytes, Queue] = {}
         # Direct reply-to addresses by their full name.
@@ -68,7 +70,10 @@ class LiveVhost:
     # ---- queues
 
     def _add_queue(self, record: QueueRecord) -> None:
-        self.queues[octets(record.name)] = queue_type(record.kind).create(record)
+        queue = queue_type(record.kind).create(record, self._store)
+        self.queues[octets(record.name)] = queue
+        if self._store is not None and record.id:
+            self._store.add_queue(record.id, queue)
         if record.owner:
             self.owned.setdefault(record.owner, set()).add(record.name)
 
@@ -79,6 +84,8 @@ class LiveVhost:
             owned.discard(record.name)
             if not owned:
                 del self.owned[record.owner]
+        if self._store is not None and record.id:
+            self._store.remove_queue(record.id)
         consumers = list(queue.subscribers or ())
         queue.close()
         for consumer in consumers:

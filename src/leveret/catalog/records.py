@@ -52,6 +52,8 @@ class QueueRecord(msgspec.Struct, frozen=True, tag=True, gc=False):
     # The id of the connection that alone may use it, or 0. Such a queue goes with its connection.
     owner: int
     arguments: Arguments
+    # Names the queue in the log of messages, and is never used twice; 0 for a queue that does not survive.
+    id: int = 0
 
 
 class BindingRecord(msgspec.Struct, frozen=True, tag=True, gc=False):

@@ -60,7 +60,11 @@ cdef class Channel:
     @cython.locals(subscriber=Subscriber, parked=list)
     cdef int collect_able(self, list woken) except -1
     cpdef object requeue_all(self)
+    cpdef object collect_located(self, unsigned long long number, dict found)
 
+
+@cython.locals(entry=Entry, queue=Queue)
+cdef int collect_located(list entries, unsigned long long number, dict found) except -1
 
 cpdef object waited_of(Subscriber subscriber)
 

@@ -65,10 +65,10 @@ class Channel:
         entry.tag = self.last_tag
         self.unacked.add(entry)
         holder.unacked_count += 1
-        holder.unacked_bytes += len(entry.message.body)
+        holder.unacked_bytes += entry.message.body_size
         if holder.metered:
             self.held_count += 1
-            self.held_bytes += len(entry.message.body)
+            self.held_bytes += entry.message.body_size
         return 0
 
     # ---- acks from the client
@@ -139,10 +139,10 @@ class Channel:
         holder = entry.holder
         queue = holder.queue
         holder.unacked_count -= 1
-        holder.unacked_bytes -= len(entry.message.body)
+        holder.unacked_bytes -= entry.message.body_size
         if holder.metered:
             self.held_count -= 1
-            self.held_bytes -= len(entry.message.body)
+            self.held_bytes -= entry.message.body_size
         if verdict == SETTLED:
             self.acked_total += 1
             queue.settle(entry)
@@ -220,6 +220,13 @@ class Channel:
         self.pending = []
         self.intake.rollback()
 
+    def collect_located(self, number, found):
+        """Adds to `found` every unacked message whose record is in this segment, by queue and position."""
+        collect_located(self.unacked.slots, number, found)
+        if self.pending:
+            for entries, _ in self.pending:
+                collect_located(entries, number, found)
+
     def start_closing(self):
         """channel.close was sent: nothing but its answer counts from now on."""
         self.state = CLOSING
@@ -227,6 +234,15 @@ class Channel:
     def close(self):
         self.state = CLOSED
         self.parked = []
+
+
+def collect_located(entries, number, found):
+    for entry in entries:
+        if entry is not None and entry.message.location >> 32 == number:
+            queue = entry.holder.queue
+            if queue.ledger is not None:
+                found[(queue.ledger.id, entry.position)] = entry.message
+    return 0
 
 
 def waited_of(subscriber):

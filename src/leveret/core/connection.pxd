@@ -31,6 +31,7 @@ cdef class Connection:
     cdef list confirming
     cdef public bint muted
     cdef public bint alarmed
+    cdef public bint published
     cdef readonly unsigned int current
     cdef readonly unsigned long long bytes_received
     cdef readonly unsigned long long frames_received

@@ -53,6 +53,8 @@ class Connection:
         self.confirming = []
         # After connection.close was sent only its answer counts; the rest is skipped unread.
         self.muted = False
+        # A publish came since the session last looked.
+        self.published = False
         # While an alarm holds, the session wants to see a publish before anything more is read.
         self.alarmed = False
         # The channel of the frame being worked on, so that whoever catches an error knows where it belongs.
@@ -210,6 +212,7 @@ class Connection:
         if channel.intake.stage != IDLE:
             raise wrong_content_frame(channel.intake.stage)
         if method == PUBLISH:
+            self.published = True
             channel.intake.begin(p, at + 4, end)
             if self.alarmed:
                 return (number, PUBLISH, b"")

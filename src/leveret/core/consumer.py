@@ -6,6 +6,7 @@ from leveret.core.contract import Subscriber
 
 if not cython.compiled:
     from leveret.core.content import write_deliver, write_get_ok
+    from leveret.core.contract import GIVEN, LATER
 
 DELIVER_ID = b"\x00\x3c\x00\x3c"
 
@@ -121,5 +122,6 @@ class Getter(Subscriber):
         )
 
     def fetch(self):
-        """Asks the queue for one message; false if it has none."""
-        return self.queue.get(self) != 0
+        """Asks the queue for one message: true if it came, false if there is none, None if it will come from disk."""
+        answer = self.queue.get(self)
+        return None if answer == LATER else answer == GIVEN

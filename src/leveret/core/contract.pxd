@@ -1,10 +1,17 @@
 cimport cython
 
+from leveret.core.journal cimport Ledger
 from leveret.core.message cimport Message
 
 cdef enum:
     ACCEPTED = 0
     REFUSED = 1
+
+# What became of a get
+cdef enum:
+    EMPTY = 0
+    GIVEN = 1
+    LATER = 2
 
 cdef class Subscriber
 cdef class Queue
@@ -46,6 +53,7 @@ cdef class Subscriber:
 cdef class Queue:
     cdef readonly bytes name
     cdef public object record
+    cdef readonly Ledger ledger
     cdef readonly bint single_active
     cdef readonly dict subscribers
     cdef readonly bint deleted

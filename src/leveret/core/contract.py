@@ -9,6 +9,9 @@ import cython
 if not cython.compiled:
     ACCEPTED = 0
     REFUSED = 1
+    EMPTY = 0
+    GIVEN = 1
+    LATER = 2
 
 
 @cython.final
@@ -85,11 +88,13 @@ class Subscriber:
 class Queue:
     """Where messages wait. `record` is the catalog's entry for it, for the control plane."""
 
-    __slots__ = ("deleted", "name", "record", "single_active", "subscribers")
+    __slots__ = ("deleted", "ledger", "name", "record", "single_active", "subscribers")
 
-    def __init__(self, name, record, single_active=False):
+    def __init__(self, name, record, single_active=False, ledger=None):
         self.name = name
         self.record = record
+        # Where it notes what must survive; None if nothing of it does.
+        self.ledger = ledger
         # Only the subscriber that came first gets messages; the next takes over when it goes.
         self.single_active = single_active
         # In the order they came; None while there are none: most queues of a large broker have none.
@@ -116,7 +121,8 @@ class Queue:
         return 0
 
     def get(self, getter):
-        """Gives the next message to a subscriber that is not in the rota: 1 if there was one, else 0."""
+        """Gives the next message to a subscriber that is not in the rota: GIVEN if there was one, EMPTY if there was
+        none, LATER if it must come from disk first (`await_load` calls when it has)."""
         return 0
 
     def wake(self, subscriber):

@@ -2,6 +2,7 @@ cimport cython
 
 from leveret.core.content cimport write_confirm, write_return
 from leveret.core.contract cimport ACCEPTED, Queue
+from leveret.core.journal cimport Journal, Publisher
 from leveret.core.message cimport Message, make_message
 from leveret.core.octets cimport read_u16, read_u64, same_octets, take
 from leveret.core.outbox cimport Outbox
@@ -20,7 +21,8 @@ cdef enum:
 
 
 @cython.final
-cdef class Intake:
+cdef class Intake(Publisher):
+    cdef Journal journal
     cdef unsigned int channel
     cdef Outbox outbox
     cdef Router router
@@ -60,7 +62,8 @@ cdef class Intake:
     cdef int complete(self, bytes body) except -1
     @cython.locals(queue=Queue, i=Py_ssize_t, count=Py_ssize_t, refused=int)
     cdef int place(self, Message message, Exchange exchange, tuple targets, bint mandatory) except -1
-    cdef int confirm(self, bint refused) except -1
+    cdef int confirm(self, Message message, bint refused) except -1
+    cdef int acknowledge(self, unsigned long long upto_seq) except -1
     cpdef object flush_confirms(self)
     cpdef object abandon(self)
     cpdef object start_confirming(self)

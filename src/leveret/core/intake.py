@@ -6,6 +6,7 @@ frames and by the session with modes; asks the gate, a control-plane object, onl
 
 import cython
 
+from leveret.core.journal import Publisher
 from leveret.core.wording import frame_problem
 from leveret.errors import HardError, SoftError
 
@@ -49,8 +50,11 @@ def is_plain(properties):
     return expiration is None or (len(expiration) <= PLAIN_DIGITS_MAX and expiration.isdigit())
 
 
-class Intake:
-    def __init__(self, channel, outbox, router, gate, payload_max, body_bytes_max):
+class Intake(Publisher):
+    def __init__(self, channel, outbox, router, gate, payload_max, body_bytes_max, journal=None):
+        Publisher.__init__(self)
+        # Where durable queues keep their messages; None if there is no disk behind this broker.
+        self.journal = journal
         self.channel = channel
         self.outbox = outbox
         self.router = router
@@ -205,36 +209,56 @@ class Intake:
                 write_return(self.outbox, self.channel, NO_ROUTE, NO_ROUTE_TEXT, message, self.payload_max)
         else:
             exchange.routed_total += 1
+            message.lone = count == 1
+            if self.journal is not None:
+                self.journal.room = count
             for i in range(count):
                 queue = targets[i]
                 if not queue.deleted and queue.publish(message) != ACCEPTED:
                     refused = 1
         if self.confirming:
-            self.confirm(refused)
+            self.confirm(message, refused)
         return 0
 
     # ---- confirms
 
-    def confirm(self, refused):
+    def confirm(self, message, refused):
         """Counts the publish; acks gather until flush_confirms, a nack goes out at once, after what came before it."""
         if refused:
             self.flush_confirms()
+            if self.confirmed_seq == self.publish_seq:
+                self.confirmed_seq += 1
             self.publish_seq += 1
-            self.confirmed_seq = self.publish_seq
             return write_confirm(self.outbox, self.channel, NACK, self.publish_seq, 0)
         self.publish_seq += 1
+        self.accepted_seq = self.publish_seq
+        if self.journal is not None and self.journal.current is message:
+            self.journal.await_batch(self)
         return 0
 
     def flush_confirms(self):
-        """One ack for everything that was taken since the last one."""
-        if self.confirmed_seq < self.publish_seq:
-            write_confirm(self.outbox, self.channel, ACK, self.publish_seq, self.publish_seq - self.confirmed_seq > 1)
-            self.confirmed_seq = self.publish_seq
+        """One ack for everything that was taken since the last one, unless some of it is not on disk yet: then the
+        journal calls when it is."""
+        if self.journal is None or self.awaited_batch <= self.journal.synced_batch:
+            self.acknowledge(self.accepted_seq)
+
+    def synced(self, batch, accepted_seq):
+        if self.confirming:
+            # Nothing of a later batch: then what followed without a record of its own is safe as well.
+            self.acknowledge(self.accepted_seq if self.awaited_batch <= batch else accepted_seq)
+        return 0
+
+    def acknowledge(self, upto_seq):
+        if self.confirmed_seq < upto_seq:
+            write_confirm(self.outbox, self.channel, ACK, upto_seq, upto_seq - self.confirmed_seq > 1)
+            self.confirmed_seq = upto_seq
+        return 0
 
     # ---- modes, for the session
 
     def abandon(self):
-        """The channel closes: whatever was half received or not committed never was."""
+        """The channel closes: whatever was half received or not committed never was, and nothing more is confirmed."""
+        self.confirming = False
         self.stage = IDLE
         self.parts = None
         self.pending = None

@@ -9,7 +9,13 @@ from leveret.core.properties cimport Properties
 cdef class Message:
     cdef readonly bytes address
     cdef readonly Properties properties
+    # None while only the disk has it
     cdef readonly bytes body
+    cdef readonly unsigned long long location
+    # Octets of its record on disk
+    cdef readonly unsigned int length
+    cdef readonly unsigned int body_size
+    cdef readonly bint lone
 
 
 @cython.locals(message=Message)

@@ -1,7 +1,8 @@
 """A message as it lives in the broker: one object however many queues hold it.
 
-Never changes once made; what a queue adds (position, deliveries) is in its Entry. Made by the intake,
-by dead-lettering and by storage."""
+Address, properties and body never change once made; what a queue adds (position, deliveries) is in its Entry. The body
+may be away while the message waits on disk: then `location` says where its record is. Made by the intake, by
+dead-lettering and from storage."""
 
 import cython
 
@@ -14,9 +15,10 @@ from leveret.core.properties import Properties
 @cython.cclass
 class Message:
     """`address` is the exchange's name and the routing key as two short strings, just as basic.publish
-    brought them and as basic.deliver sends them on."""
+    brought them and as basic.deliver sends them on. `location` is segment << 32 | offset, 0 if it has no record;
+    `lone` is true if no other queue holds this object."""
 
-    __slots__ = ("address", "body", "properties")
+    __slots__ = ("address", "body", "body_size", "length", "location", "properties", "lone")
 
     @property
     def exchange(self) -> bytes:
@@ -32,6 +34,10 @@ def make_message(address, properties, body):
     message.address = address
     message.properties = properties
     message.body = body
+    message.body_size = len(body)
+    message.location = 0
+    message.length = 0
+    message.lone = False
     return message
 
 

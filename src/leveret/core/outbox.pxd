@@ -24,6 +24,7 @@ cdef class Outbox:
     cdef list dirty_list
     cdef list spares
     cdef public object owner
+    cdef public unsigned long long barrier
     cdef readonly unsigned long long bytes_sent
 
     @cython.locals(size=Py_ssize_t, capacity=Py_ssize_t, source="const unsigned char*", old=bytearray)

@@ -39,6 +39,8 @@ class Outbox:
         self.dirty_list = dirty_list
         self.spares = spares
         self.owner = None
+        # Nothing is sent before this batch of the log is on disk; 0 if nothing is held back.
+        self.barrier = 0
         self.bytes_sent = 0
 
     def reserve(self, count):

@@ -1,7 +1,8 @@
 """The classic queue: messages in order, handed to whoever's turn it is.
 
 A pure machine: it changes only by the calls of the contract, and equal calls give equal state. It never reads a
-clock, a disk or a socket; what it hands out goes into outboxes through its subscribers."""
+clock, a disk or a socket; what it hands out goes into outboxes through its subscribers. A durable queue writes what
+happens to its persistent messages into its ledger, and asks the shelf for what waits on disk."""
 
 import cython
 
@@ -10,11 +11,12 @@ from leveret.core.ready import ReadyList
 from leveret.core.rota import Rota
 
 if not cython.compiled:
-    from leveret.core.contract import ACCEPTED, make_entry
+    from leveret.core.contract import ACCEPTED, EMPTY, GIVEN, LATER, make_entry
 
 
 class ClassicQueue(Queue):
     __slots__ = (
+        "awaiting",
         "delivered_total",
         "discarded_total",
         "published_total",
@@ -23,13 +25,17 @@ class ClassicQueue(Queue):
         "requeued_total",
         "rota",
         "settled_total",
+        "shelf",
         "unacked_bytes",
         "unacked_count",
     )
 
-    def __init__(self, name, record, single_active=False):
-        Queue.__init__(self, name, record, single_active)
-        self.ready = ReadyList()
+    def __init__(self, name, record, single_active=False, shelf=None, ledger=None, lazy=False):
+        Queue.__init__(self, name, record, single_active, ledger)
+        self.shelf = shelf
+        self.ready = ReadyList(shelf, ledger, lazy)
+        # Called once each when bodies have come from disk: gets that found none in memory.
+        self.awaiting = None
         # Made with the first subscriber.
         self.rota = None
         self.unacked_count = 0
@@ -45,17 +51,24 @@ class ClassicQueue(Queue):
 
     def publish(self, message):
         self.published_total += 1
+        durable = self.ledger is not None and message.properties.persistent
         if self.ready.count == 0 and self.rota is not None:
             subscriber = self.rota.next()
             if subscriber is not None:
                 self.delivered_total += 1
                 if subscriber.no_ack:
+                    # Gone before it could be written.
                     self.ready.skip()
                     self.settled_total += 1
                     subscriber.hand(message, False)
                 else:
-                    self.lend(subscriber, make_entry(message, self.ready.skip()))
+                    position = self.ready.skip()
+                    if durable:
+                        self.ledger.journal.keep(self.ledger, message, position)
+                    self.lend(subscriber, make_entry(message, position))
                 return ACCEPTED
+        if durable:
+            self.ledger.journal.keep(self.ledger, message, self.ready.next_position)
         self.ready.push(message)
         return ACCEPTED
 
@@ -63,25 +76,42 @@ class ClassicQueue(Queue):
 
     def lend(self, subscriber, entry):
         """The subscriber gets the entry and will settle it."""
+        message = entry.message
         self.unacked_count += 1
-        self.unacked_bytes += len(entry.message.body)
-        return subscriber.take(entry)
+        self.unacked_bytes += message.body_size
+        subscriber.take(entry)
+        if self.ledger is not None and message.properties.persistent:
+            self.ledger.hand_out(entry.position, entry.delivery_count + 1, message.location)
+            if self.shelf.pressed and message.lone:
+                # Sent, and on disk: should it come back, it can be read again.
+                message.body = None
+        return 0
 
     def give(self, subscriber):
-        """Gives the next ready message to a subscriber that can take it."""
+        """Gives the next ready message, which is in memory, to a subscriber that can take it."""
         self.delivered_total += 1
         if subscriber.no_ack:
             self.settled_total += 1
-            message = self.ready.pop_message()
-            if message is not None:
-                return subscriber.hand(message, False)
-            entry = self.ready.pop()
-            self.redelivered_total += 1
-            return subscriber.hand(entry.message, True)
+            return self.give_for_good(subscriber)
         entry = self.ready.pop()
         if entry.delivery_count > 0:
             self.redelivered_total += 1
         return self.lend(subscriber, entry)
+
+    def give_for_good(self, subscriber):
+        message = self.ready.pop_message()
+        if message is not None:
+            subscriber.hand(message, False)
+            if self.ledger is not None and message.properties.persistent:
+                self.ledger.settle(self.ready.fresh.popped_position, message.location)
+            return 0
+        entry = self.ready.pop()
+        message = entry.message
+        self.redelivered_total += 1
+        subscriber.hand(message, True)
+        if self.ledger is not None and message.properties.persistent:
+            self.ledger.settle(entry.position, message.location)
+        return 0
 
     def dispatch(self):
         if self.rota is None:
@@ -89,40 +119,105 @@ class ClassicQueue(Queue):
         while self.ready.count > 0:
             subscriber = self.rota.next()
             if subscriber is None:
-                break
+                return 0
+            if not self.ready.has_next():
+                self.fetch()
+                if not self.ready.has_next():
+                    return 0
             self.give(subscriber)
         return 0
 
     def get(self, getter):
         if self.ready.count == 0:
-            return 0
+            return EMPTY
+        if not self.ready.has_next():
+            self.fetch()
+            if not self.ready.has_next():
+                return LATER
         self.give(getter)
-        return 1
+        return GIVEN
+
+    # ---- from disk
+
+    def fetch(self):
+        """Sees that the next messages come into memory."""
+        self.ready.warm_up()
+        if self.ready.wants_load():
+            self.shelf.want(self)
+        return 0
+
+    def take_load(self, journal):
+        """For the loader: what it shall read for this queue, or None if nothing can be read now."""
+        return self.ready.take_load(journal)
+
+    def finish_load(self, load):
+        """For the loader: what it has read."""
+        if self.ready.finish_load(load):
+            self.dispatch()
+            if self.awaiting is not None and self.ready.has_next():
+                awaiting = self.awaiting
+                self.awaiting = None
+                for call in awaiting:
+                    call()
+
+    def await_load(self, call):
+        """Calls back once the next message is in memory, or the queue is gone."""
+        if self.awaiting is None:
+            self.awaiting = []
+        self.awaiting.append(call)
+
+    def stop_awaiting(self):
+        """Nothing more will be loaded: those who wait look for themselves."""
+        awaiting = self.awaiting
+        self.awaiting = None
+        if awaiting:
+            for call in awaiting:
+                call()
+
+    def restore(self, slots, count, next_position, handed):
+        """For recovery: what the log has of this queue."""
+        self.ready.restore(slots, count, next_position)
+        self.ledger.live = count
+        self.ledger.handed = handed
+        if handed > 0:
+            self.ledger.note_again()
+
+    def page_out(self, bytes_max):
+        """Memory is short: lets up to so many octets of bodies go, and says how many it were."""
+        return self.ready.page_out(bytes_max)
 
     # ---- what became of them
 
     def leave(self, entry):
         self.unacked_count -= 1
-        self.unacked_bytes -= len(entry.message.body)
+        self.unacked_bytes -= entry.message.body_size
         entry.holder = None
         return 0
 
-    def settle(self, entry):
+    def end(self, entry):
+        """The message is done with."""
         self.leave(entry)
+        if self.ledger is not None and entry.message.properties.persistent:
+            self.ledger.settle(entry.position, entry.message.location)
+        return 0
+
+    def settle(self, entry):
+        self.end(entry)
         self.settled_total += 1
         return 0
 
     def discard(self, entry):
-        self.leave(entry)
+        self.end(entry)
         self.discarded_total += 1
         return 0
 
     def requeue(self, entry):
+        if self.deleted:
+            return self.end(entry)
         self.leave(entry)
-        if not self.deleted:
-            entry.delivery_count += 1
-            self.requeued_total += 1
-            self.ready.put_back(entry)
+        entry.delivery_count += 1
+        self.requeued_total += 1
+        self.ready.put_back(entry)
         return 0
 
     # ---- subscribers
@@ -175,8 +270,12 @@ class ClassicQueue(Queue):
         count = self.ready.count
         self.ready.clear()
         self.discarded_total += count
+        self.stop_awaiting()
         return count
 
     def close(self):
         self.deleted = True
+        if self.ledger is not None:
+            self.ledger.close()
         self.ready.clear()
+        self.stop_awaiting()

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from leveret import __version__
-from leveret.errors import ConfigError, StartupError
+from leveret.errors import ConfigError, StartupError, StoppedByFailure
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -52,6 +52,6 @@ def serve(
     }
     try:
         run(load_settings(config, overrides))
-    except (ConfigError, StartupError) as error:
+    except (ConfigError, StartupError, StoppedByFailure) as error:
         click.echo(f"leveret: {error}", err=True)
         sys.exit(1)

@@ -6,19 +6,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from pathlib import Path
 
 from leveret.broker.broker import Broker
 from leveret.broker.topology import Topology
 from leveret.errors import StartupError
-from leveret.node.settings import Settings
+from leveret.node.settings import Settings, default_data_dir
+from leveret.node.watch import Watch, watermark_bytes
 from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
+from leveret.runtime.memory import memory_limit_bytes
 from leveret.runtime.network import Listener, Pump, Switchboard
 from leveret.session.session import Session
 from leveret.session.settings import SessionSettings
+from leveret.storage.store import Store, StoreSettings
 
 # How long connections get to answer the close of a stopping node.
 STOP_DEADLINE_S = 3.0
+# How long a stopping node waits for its disk.
+FLUSH_DEADLINE_S = 10.0
 
 
 class Node:
@@ -26,7 +32,13 @@ class Node:
         if not __debug__:
             raise StartupError("python -O removes the checks that guard the data; start without it")
         self.settings = settings
-        self.broker = Broker(Dice(), Clock())
+        dice = Dice()
+        self.store = Store(
+            Path(settings.data_dir or default_data_dir()),
+            StoreSettings(settings.storage.segment_bytes, settings.storage.sync),
+            dice.number,
+        )
+        self.broker = Broker(dice, Clock(), self.store)
         self.topology = Topology(self.broker)
         self._session_settings = SessionSettings(
             frame_max=settings.limits.frame_max,
@@ -43,11 +55,47 @@ class Node:
         self._sessions: dict[Pump, Session] = {}
         # Set by the last of them when the node stops.
         self._drained: asyncio.Event | None = None
+        self._watch: Watch | None = None
+        # Set with a reason when the disk has failed: the node is of no use any more.
+        self.failure: asyncio.Future[str] | None = None
 
     def start(self) -> None:
-        """Listens; must be called on the loop that the node is to run on."""
-        self.broker.create_defaults()
-        self._board = Switchboard(asyncio.get_running_loop())
+        """Listens, and recovers what is on disk before the loop sees the first client; must be called on the loop that
+        the node is to run on."""
+        loop = asyncio.get_running_loop()
+        self.failure = loop.create_future()
+        self._board = Switchboard(loop)
+        try:
+            self._listen()
+            self.broker.recover()
+        except (OSError, StartupError) as error:
+            if self._listener is not None:
+                self._listener.close()
+            self.store.abandon()
+            if isinstance(error, StartupError):
+                raise
+            raise StartupError(f"cannot write to the data directory {self.store.root}: {error}") from error
+        self.store.on_synced = self._board.batch_synced
+        self.store.on_failure = self._disk_failed
+        self.store.kick = self.kick
+        self.store.start(loop)
+        self._watch = self._make_watch(loop)
+        self._watch.start()
+
+    def _make_watch(self, loop: asyncio.AbstractEventLoop) -> Watch:
+        alarms = self.settings.alarms
+        return Watch(
+            loop,
+            self.broker,
+            self.store.root,
+            memory_watermark_bytes=watermark_bytes(alarms.memory_watermark, memory_limit_bytes()),
+            disk_free_bytes_min=alarms.disk_free_bytes_min,
+            on_pressure=self.store.pressure,
+            kick=self.kick,
+        )
+
+    def _listen(self) -> None:
+        assert self._board is not None
         listen = self.settings.listen
         try:
             self._listener = Listener(self._board, listen.host, listen.port, self._accepted)
@@ -84,11 +132,20 @@ class Node:
             self._board.kick()
 
     async def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
-        """Accepts no more, closes connections with 320, waits a moment for them, then closes their sockets."""
+        """Accepts no more, has everything written and confirmed, closes connections with 320, waits a moment for them,
+        then closes their sockets and the store."""
         if self._listener is not None:
             self._listener.close()
-        for session in list(self._sessions.values()):
+        if self._watch is not None:
+            self._watch.stop()
+        for pump in self._sessions:
+            pump.pause_reading()
+        with contextlib.suppress(OSError, TimeoutError):
+            await asyncio.wait_for(self.store.flush(), FLUSH_DEADLINE_S)
+        for pump, session in list(self._sessions.items()):
             session.shut_down("broker forced connection closure with reason 'shutdown'")
+            # What still comes is thrown away, but for the answer.
+            pump.resume_reading()
         self.kick()
         if self._sessions:
             self._drained = asyncio.Event()
@@ -96,4 +153,14 @@ class Node:
                 await asyncio.wait_for(self._drained.wait(), deadline_s)
         for pump in list(self._sessions):
             pump.abort("shutdown")
+        await self.store.close()
         self.broker.close()
+
+    def _disk_failed(self, reason: str) -> None:
+        """Nothing can be kept any more: nobody is to believe otherwise."""
+        if self._listener is not None:
+            self._listener.close()
+        self.broker.close_connections(f"the broker stops: {reason}", 541)
+        self.kick()
+        if self.failure is not None and not self.failure.done():
+            self.failure.set_result(reason)

@@ -11,12 +11,11 @@ import signal
 import click
 import uvloop
 
-from leveret import __version__
-from leveret.core import PURE
-from leveret.errors import StartupError
+from leveret import PURE, __version__
+from leveret.errors import StoppedByFailure
 from leveret.node.logs import configure_logs
 from leveret.node.node import Node
-from leveret.node.settings import Settings, default_data_dir
+from leveret.node.settings import Settings
 
 # The data plane's objects are not tracked by the collector; the default would run it for the control plane's far
 # too often.
@@ -25,15 +24,13 @@ GC_THRESHOLDS = (50_000, 20, 50)
 
 def serve(settings: Settings) -> None:
     configure_logs(settings.log_level)
-    data_dir = settings.data_dir or default_data_dir()
-    try:
-        os.makedirs(data_dir, mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise StartupError(f"cannot use the data directory {data_dir}: {error.strerror}") from None
     _allow_many_connections()
     gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, data_dir))
+        failure = runner.run(_serve(settings))
+    if failure is not None:
+        # A supervisor that starts us again is to know that this was no ordinary end.
+        raise StoppedByFailure(failure)
 
 
 def _allow_many_connections() -> None:
@@ -42,24 +39,29 @@ def _allow_many_connections() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def _serve(settings: Settings, data_dir: str) -> None:
+async def _serve(settings: Settings) -> str | None:
+    """Runs until it is told to stop, or the disk fails: then why."""
     node = Node(settings)
     node.start()
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    _announce(node, data_dir)
+    _announce(node)
     # Everything made so far lives as long as the process: the collector need not look at it again.
     gc.freeze()
-    await stopped.wait()
+    assert node.failure is not None
+    waiting = asyncio.ensure_future(stopped.wait())
+    await asyncio.wait([waiting, node.failure], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
     click.echo("stopping", err=True)
     await node.stop()
+    return node.failure.result() if node.failure.done() else None
 
 
-def _announce(node: Node, data_dir: str) -> None:
+def _announce(node: Node) -> None:
     mode = " (interpreted: LEVERET_PURE is set)" if PURE else ""
     click.echo(f"leveret {__version__}{mode}, process {os.getpid()}")
     host = f"[{node.host}]" if ":" in node.host else node.host
     click.echo(f"  AMQP 0-9-1  amqp://{host}:{node.port}")
-    click.echo(f"  data        {data_dir}")
+    click.echo(f"  data        {node.store.root}")

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from leveret.errors import ConfigError
+from leveret.storage.store import SEGMENT_BYTES
 from leveret.wire import limits
 
 
@@ -41,6 +42,22 @@ class AuthSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     loopback_users: tuple[str, ...] = ("guest",)
 
 
+class StorageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[storage] how messages are kept on disk"""
+
+    segment_bytes: int = SEGMENT_BYTES
+    # False confirms what is written but not synced: what the last moments brought is lost with the power.
+    sync: bool = True
+
+
+class AlarmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[alarms] when publishers are held up"""
+
+    # Up to 1 a part of what the machine or cgroup gives, above that octets.
+    memory_watermark: float = 0.4
+    disk_free_bytes_min: int = 64 * 1024 * 1024
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     data_dir: str = ""
     log_level: str = "info"
@@ -48,9 +65,15 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     listen: ListenSettings = ListenSettings()
     limits: LimitSettings = LimitSettings()
     auth: AuthSettings = AuthSettings()
+    storage: StorageSettings = StorageSettings()
+    alarms: AlarmSettings = AlarmSettings()
 
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
+# A watermark such as 40 is a mistaken percentage: what is meant in bytes is more than this.
+MEMORY_WATERMARK_BYTES_LEAST = 1024 * 1024
+# 1 PiB, exact as a float too.
+BYTES_MOST = 2**50
 
 
 def default_data_dir() -> str:
@@ -100,8 +123,24 @@ def _check(settings: Settings) -> None:
     _check_range("heartbeat_s", chosen.heartbeat_s, 0, 65535)
     _check_range("body_bytes_max", chosen.body_bytes_max, 1, 2**31)
     _check_range("handshake_deadline_s", chosen.handshake_deadline_s, 0.1, 3600)
+    _check_range("segment_bytes", settings.storage.segment_bytes, 64 * 1024, 512 * 1024 * 1024, "storage")
+    _check_alarms(settings.alarms)
 
 
-def _check_range(name: str, value: float, least: float, most: float) -> None:
+def _check_alarms(alarms: AlarmSettings) -> None:
+    watermark = alarms.memory_watermark
+    if not (0 < watermark <= 1 or MEMORY_WATERMARK_BYTES_LEAST <= watermark <= BYTES_MOST):
+        raise ConfigError(
+            f"alarms.memory_watermark is {watermark:g}; it must be a part of the memory, above 0 up to 1, "
+            f"or bytes from {MEMORY_WATERMARK_BYTES_LEAST} to {BYTES_MOST}"
+        )
+    if not 0 <= alarms.disk_free_bytes_min <= BYTES_MOST:
+        raise ConfigError(
+            f"alarms.disk_free_bytes_min is {alarms.disk_free_bytes_min}; "
+            f"it must be from 0 to {BYTES_MOST}, 0 for no alarm"
+        )
+
+
+def _check_range(name: str, value: float, least: float, most: float, section: str = "limits") -> None:
     if not least <= value <= most:
-        raise ConfigError(f"limits.{name} is {value}; it must be from {least} to {most}")
+        raise ConfigError(f"{section}.{name} is {value}; it must be from {least} to {most}")

@@ -6,7 +6,7 @@ from leveret.catalog.records import QueueRecord
 from leveret.core.contract import Queue
 from leveret.core.queue import ClassicQueue
 from leveret.errors import SoftError
-from leveret.queues.queue_type import validate_arguments
+from leveret.queues.queue_type import Stock, validate_arguments
 
 QUEUE_VERSIONS = (1, 2)
 
@@ -38,6 +38,11 @@ class Classic:
         if version not in QUEUE_VERSIONS:
             raise SoftError(406, f"invalid arg 'x-queue-version' for {what}: \"unsupported queue version '{version}'\"")
 
-    def create(self, record: QueueRecord) -> Queue:
+    def create(self, record: QueueRecord, stock: Stock | None = None) -> Queue:
+        name = record.name.encode("utf-8", "surrogateescape")
         single_active = record.arguments.get("x-single-active-consumer", False)
-        return ClassicQueue(record.name.encode("utf-8", "surrogateescape"), record, single_active)
+        if stock is None:
+            return ClassicQueue(name, record, single_active)
+        ledger = stock.ledger(record.id) if record.id else None
+        lazy = record.arguments.get("x-queue-mode") == "lazy"
+        return ClassicQueue(name, record, single_active, stock.shelf, ledger, lazy)

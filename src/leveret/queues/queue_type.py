@@ -4,7 +4,7 @@ A type is a small file beside this one and is found through the registry; caller
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from leveret.catalog import arguments as check
 from leveret.catalog.arguments import Check
@@ -49,7 +49,18 @@ class QueueType(Protocol):
     def validate(self, record: QueueRecord, what: str) -> None:
         """Raises what RabbitMQ would; `what` is the queue in a text, such as: queue 'q' in vhost '/'."""
 
-    def create(self, record: QueueRecord) -> Queue: ...
+    def create(self, record: QueueRecord, stock: Stock | None = None) -> Queue:
+        """A live queue; without a stock it keeps everything in memory and nothing survives."""
+
+
+class Stock(Protocol):
+    """What the store gives to queues."""
+
+    # core.shelf.Shelf
+    shelf: Any
+
+    def ledger(self, queue_id: int) -> Any:
+        """A core.journal.Ledger for a queue that survives."""
 
 
 def validate_arguments(queue_type: QueueType, record: QueueRecord, what: str) -> None:

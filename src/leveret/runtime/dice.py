@@ -15,6 +15,10 @@ class Dice:
     def salt(self, count: int) -> bytes:
         return secrets.token_bytes(count)
 
+    def number(self) -> int:
+        """32 random bits."""
+        return secrets.randbits(32)
+
     def pick(self, count: int) -> int:
         """A number below `count`, for spreading load; not for secrets."""
         return random.randrange(count)

@@ -28,10 +28,12 @@ DRAIN_DEADLINE_S = 2.0
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-# Why a pump does not read: its session said so; its peer does not read either; it is closing.
+# Why a pump does not read: its session said so; its peer does not read either; it is closing;
 PAUSE_SESSION = 1
 PAUSE_FLOODED = 2
 PAUSE_CLOSING = 4
+# it publishes faster than the disk takes it.
+PAUSE_DISK = 8
 
 
 class Endpoint(Protocol):
@@ -60,6 +62,25 @@ class Switchboard:
         self.dirty: list[Any] = []
         self.spares: list[bytearray] = []
         self._scheduled = False
+        # The last batch of the log that is on disk, and outboxes that wait for a later one.
+        self._safe_batch = 0
+        self._held: dict[Any, bool] = {}
+
+    def holds(self, outbox: Any) -> bool:
+        """Whether the outbox must wait for the disk; then it is flushed when the disk is done."""
+        if outbox.barrier <= self._safe_batch:
+            outbox.barrier = 0
+            return False
+        self._held[outbox] = True
+        return True
+
+    def batch_synced(self, batch: int) -> None:
+        """Everything up to this batch of the log is on disk."""
+        self._safe_batch = batch
+        if self._held:
+            self.dirty.extend(self._held)
+            self._held.clear()
+            self.kick()
 
     def kick(self) -> None:
         """To be called after anything that may have written into outboxes: flushes them when the turn ends."""
@@ -171,6 +192,11 @@ class Pump:
         if endpoint is None or sock is None:
             return
         outbox = endpoint.outbox
+        if outbox.barrier and self._board.holds(outbox):
+            if self._writing:
+                self._writing = False
+                self._board.loop.remove_writer(self._fd)
+            return
         try:
             views = outbox.views(PIECES_MAX)
             while views:

@@ -11,6 +11,7 @@ from leveret.core.consumer import Consumer, Getter
 from leveret.core.contract import Queue
 from leveret.errors import HardError, SoftError
 from leveret.session.channel import ChannelDesk
+from leveret.session.suspension import FOR_LOAD
 from leveret.wire.basic_methods import (
     BasicCancel,
     BasicCancelOk,
@@ -130,9 +131,27 @@ def cancel(desk: ChannelDesk, method: BasicCancel) -> None:
 def get(desk: ChannelDesk, method: BasicGet) -> None:
     name = desk.named_queue(method.queue)
     desk.access.check_queue(READ, name)
-    queue = desk.session.topology.find_queue(desk, name)
-    if not Getter(desk.core, queue, method.no_ack).fetch():
+    _answer_get(desk, desk.session.topology.find_queue(desk, name), method.no_ack)
+
+
+def _answer_get(desk: ChannelDesk, queue: Queue, no_ack: bool) -> bool:
+    """False if the answer must wait for the disk."""
+    found = Getter(desk.core, queue, no_ack).fetch()
+    if found is None:
+        # On disk: nothing else of this client is handled until it is here, since answers come in order.
+        session = desk.session
+        session.suspend(FOR_LOAD)
+        queue.await_load(lambda: session.board.loop.call_soon(_go_on_with_get, desk, queue, no_ack))
+        return False
+    if not found:
         desk.send(BasicGetEmpty())
+    return True
+
+
+def _go_on_with_get(desk: ChannelDesk, queue: Queue, no_ack: bool) -> None:
+    session = desk.session
+    if not session.gone and (not desk.is_open or _answer_get(desk, queue, no_ack)):
+        session.resume(FOR_LOAD)
 
 
 def recover(desk: ChannelDesk, method: BasicRecover | BasicRecoverAsync) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from leveret.session.suspension import FOR_ALARM
 from leveret.wire.connection_methods import ConnectionBlocked, ConnectionUnblocked
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Blocking:
             if session.client_can("connection.blocked"):
                 session.send(ConnectionUnblocked())
             session.listen_for_heartbeats(True)
-            session.resume()
+            session.resume(FOR_ALARM)
 
     def published(self, session: Session) -> None:
         """The client publishes although there is an alarm: it is told, and read no further until that ends."""
@@ -38,4 +39,4 @@ class Blocking:
             session.send(ConnectionBlocked(reason))
         # Its heartbeats are not read now, so their absence says nothing.
         session.listen_for_heartbeats(False)
-        session.suspend()
+        session.suspend(FOR_ALARM)

@@ -57,6 +57,7 @@ class ChannelDesk:
             self,
             session.frame_max - 8,
             session.settings.body_bytes_max,
+            session.journal,
         )
         self.core = Channel(number, session.outbox, intake, self)
 

@@ -13,6 +13,7 @@ from leveret import __version__
 from leveret.broker.access import Access
 from leveret.errors import AmqpError, HardError
 from leveret.runtime.log import get_logger
+from leveret.session.suspension import FOR_LOGIN
 from leveret.wire.connection_methods import (
     ConnectionOpen,
     ConnectionOpenOk,
@@ -75,7 +76,7 @@ def start_ok(session: Session, method: ConnectionStartOk) -> None:
     elif session.broker.logins.recognise(credentials.user, credentials.password):
         accept_login(session, credentials.user)
     else:
-        session.suspend()
+        session.suspend(FOR_LOGIN)
         session.own_task(asyncio.ensure_future(_verify(session, credentials)))
 
 
@@ -87,7 +88,7 @@ async def _verify(session: Session, credentials: Credentials) -> None:
         accept_login(session, credentials.user)
     else:
         refuse_login(session, credentials.user, "invalid credentials")
-    session.resume()
+    session.resume(FOR_LOGIN)
 
 
 def _allowed_from(session: Session, user: str) -> bool:

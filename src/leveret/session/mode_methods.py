@@ -33,6 +33,7 @@ def tx_commit(desk: ChannelDesk, method: TxCommit) -> None:
     _check_transactional(desk)
     desk.core.commit()
     desk.send(TxCommitOk())
+    desk.session.hold_output()
 
 
 def tx_rollback(desk: ChannelDesk, method: TxRollback) -> None:

@@ -17,12 +17,13 @@ from leveret.core.connection import Connection
 from leveret.core.outbox import Outbox
 from leveret.errors import AmqpError, HardError, SoftError
 from leveret.runtime.log import get_logger
-from leveret.runtime.network import Pump, Switchboard
+from leveret.runtime.network import PAUSE_DISK, Pump, Switchboard
 from leveret.session import basic_methods, channel_methods, exchange_methods, handshake, mode_methods, queue_methods
 from leveret.session.blocking import Blocking
 from leveret.session.channel import ChannelDesk
 from leveret.session.heartbeat import Heartbeat
 from leveret.session.settings import SessionSettings
+from leveret.session.suspension import FOR_TURN
 from leveret.wire.basic_methods import BasicPublish
 from leveret.wire.channel_methods import ChannelClose, ChannelOpen
 from leveret.wire.codec import decode_method, encode_method
@@ -73,9 +74,12 @@ class Session:
         self.desks: dict[int, ChannelDesk] = {}
         # The protocol header as far as it has come, or None once it is complete.
         self._header: bytearray | None = bytearray()
+        # Where durable queues log their messages; None if there is no disk behind this broker.
+        self.journal = broker.store.journal if broker.store is not None else None
         # The only method allowed next while the connection is being opened; RUNNING afterwards.
         self._expected = ConnectionStartOk.METHOD
-        self._suspended = False
+        # A set of FOR_ bits, 0 while it runs.
+        self._suspended = 0
         # The pending resume of a session that gave way to others.
         self._turn: asyncio.Handle | None = None
         self._task: asyncio.Future[None] | None = None
@@ -124,6 +128,11 @@ class Session:
             if size == 0:
                 return
         self._run(data, size)
+        if self.journal is not None and self.journal.congested and self.core.published:
+            self.pump.pause_reading(PAUSE_DISK)
+            self.listen_for_heartbeats(False)
+            self.broker.stalled[self.connection_id] = self
+        self.core.published = False
 
     def _take_header(self, data: bytearray, size: int) -> int:
         """Collects the protocol header; what follows it is moved to the start of data. The octets left there."""
@@ -173,7 +182,7 @@ class Session:
             handled += 1
             if (handled == METHODS_A_TURN or self.outbox.flooded()) and not self._suspended:
                 # Others want their turn, too; and a client that does not read its answers gets no more of them.
-                self.suspend()
+                self.suspend(FOR_TURN)
                 self._turn = self.board.loop.call_soon(self._next_turn)
             if self._suspended:
                 self.core.detach()
@@ -192,22 +201,22 @@ class Session:
 
     # ---- suspending
 
-    def suspend(self) -> None:
-        """Nothing more is read or handled until resume."""
-        self._suspended = True
+    def suspend(self, why: int) -> None:
+        """Nothing more is read or handled until it was resumed for every reason there was."""
+        self._suspended |= why
         self.pump.pause_reading()
 
     def _next_turn(self) -> None:
         if self.outbox.flooded():
             self._turn = self.board.loop.call_later(FLOOD_POLL_S, self._next_turn)
         else:
-            self.resume()
-
-    def resume(self) -> None:
-        if self._turn is not None:
-            self._turn.cancel()
             self._turn = None
-        self._suspended = False
+            self.resume(FOR_TURN)
+
+    def resume(self, why: int) -> None:
+        self._suspended &= ~why
+        if self._suspended:
+            return
         self._run(None, 0)
         if not self._suspended and not self.gone:
             self.pump.resume_reading()
@@ -263,6 +272,16 @@ class Session:
         self.core.alarmed = self.broker.blocked_reason is not None
         log.debug("connection opened", peer=self.peer_name, user=self.user, vhost=self.vhost.name)
 
+    def hold_output(self) -> None:
+        """Sends nothing, the answer to this method first of all, before what was done is on disk."""
+        if self.broker.store is not None:
+            self.outbox.barrier = self.broker.store.require_sync()
+
+    def disk_calmed(self) -> None:
+        """The disk has caught up: the client is read again."""
+        self.pump.resume_reading(PAUSE_DISK)
+        self.listen_for_heartbeats(True)
+
     # ---- channels
 
     def _handle_channel(self, number: int, method_id: int, payload: bytes) -> None:
@@ -277,7 +296,11 @@ class Session:
         handler = CHANNEL_HANDLERS.get(method_id)
         if handler is None:
             raise HardError(503, "unimplemented method")
+        store = self.broker.store
+        logged = store.commands_total if store is not None else 0
         handler(desk, method)
+        if store is not None and store.commands_total != logged:
+            self.hold_output()
 
     # ---- errors
 
@@ -316,7 +339,10 @@ class Session:
         self._timer.cancel()
         self._timer = self.board.loop.call_later(CLOSE_DEADLINE_S, self._close_socket)
         if self._suspended:
-            self.resume()
+            if self._turn is not None:
+                self._turn.cancel()
+                self._turn = None
+            self.resume(self._suspended)
 
     def close_by_broker(self, code: int, text: str) -> None:
         self._start_close(ConnectionClose(code, f"{HardError(code, text).reply_text}"))
@@ -359,6 +385,7 @@ class Session:
     def lost(self, reason: str) -> None:
         """The socket is closed."""
         self.gone = True
+        self.broker.stalled.pop(self.connection_id, None)
         self._timer.cancel()
         if self._turn is not None:
             self._turn.cancel()
@@ -395,6 +422,10 @@ class Session:
 
     def blocked_changed(self, reason: str | None) -> None:
         self._blocking.alarm_changed(self, reason)
+
+    def collect_located(self, number: int, found: dict[tuple[int, int], object]) -> None:
+        for desk in self.desks.values():
+            desk.core.collect_located(number, found)
 
     def listen_for_heartbeats(self, listening: bool) -> None:
         if self._heartbeat is not None:

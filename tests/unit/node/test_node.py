@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -12,13 +13,14 @@ from leveret.node.node import Node
 from leveret.node.settings import Settings, load_settings
 
 
-def settings(**overrides: object) -> Settings:
-    return load_settings(None, {"listen.port": 0, **{name.replace("__", "."): v for name, v in overrides.items()}})
+def settings(data_dir: Path, **overrides: object) -> Settings:
+    chosen = {name.replace("__", "."): value for name, value in overrides.items()}
+    return load_settings(None, {"listen.port": 0, "data_dir": str(data_dir), **chosen})
 
 
-def test_a_node_listens_between_start_and_stop() -> None:
+def test_a_node_listens_between_start_and_stop(tmp_path: Path) -> None:
     async def live() -> None:
-        node = Node(settings())
+        node = Node(settings(tmp_path))
         node.start()
         address = (node.host, node.port)
         with socket.create_connection(address, timeout=5):
@@ -30,11 +32,11 @@ def test_a_node_listens_between_start_and_stop() -> None:
     asyncio.run(live())
 
 
-def test_a_node_that_cannot_listen_says_why_and_what_to_do() -> None:
+def test_a_node_that_cannot_listen_says_why_and_what_to_do(tmp_path: Path) -> None:
     async def live() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
-            node = Node(settings(listen__port=port))
+            node = Node(settings(tmp_path, listen__port=port))
             with pytest.raises(StartupError) as refusal:
                 node.start()
             assert str(refusal.value) == (
@@ -45,9 +47,9 @@ def test_a_node_that_cannot_listen_says_why_and_what_to_do() -> None:
     asyncio.run(live())
 
 
-def test_stopping_waits_no_longer_than_told_for_clients_that_do_not_answer() -> None:
+def test_stopping_waits_no_longer_than_told_for_clients_that_do_not_answer(tmp_path: Path) -> None:
     async def live() -> None:
-        node = Node(settings())
+        node = Node(settings(tmp_path))
         node.start()
         reader, writer = await asyncio.open_connection(node.host, node.port)
         writer.write(b"AMQP\x00\x00\x09\x01")
@@ -61,9 +63,9 @@ def test_stopping_waits_no_longer_than_told_for_clients_that_do_not_answer() -> 
     asyncio.run(live())
 
 
-def test_two_nodes_on_one_loop_share_nothing() -> None:
+def test_two_nodes_on_one_loop_share_nothing(tmp_path: Path) -> None:
     async def live() -> None:
-        nodes = [Node(settings()), Node(settings())]
+        nodes = [Node(settings(tmp_path / "one")), Node(settings(tmp_path / "two"))]
         for node in nodes:
             node.start()
         assert nodes[0].port != nodes[1].port

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from leveret import __version__
-from leveret.core import PURE
+from leveret import PURE
 from tests.conformance.raw_client import RawClient, ServerClosed
 from tests.unit.node.process import finished, serving
 

@@ -1,0 +1,122 @@
+cimport cython
+
+from leveret.core.message cimport Message
+from leveret.core.octets cimport copy_octets, read_u32, write_u16, write_u32, write_u64
+from leveret.core.records cimport (
+    COUNTED, HANDED, HEAD_BYTES, MESSAGE, NOTE_BYTES, NOTES, PAGED, PLACED, SETTLED, TARGET_BYTES, padded, write_head,
+    write_note,
+)
+from leveret.core.segment cimport Segment
+
+cdef Py_ssize_t FIRST_BUFFER_BYTES, KEPT_BUFFER_BYTES, FIRST_NOTES_BYTES, CONGESTED_BYTES, CALM_BYTES, GROWN_BYTES_MAX, PARTS_MAX
+cdef unsigned long long OFFSET_MASK
+
+
+cdef class Journal
+
+
+@cython.final
+cdef class Ledger:
+    cdef readonly Journal journal
+    cdef readonly unsigned long long id
+    cdef public unsigned long long handed
+    cdef public unsigned long long noted_handed
+    cdef unsigned long long run_first
+    cdef unsigned int run_count
+    cdef unsigned long long run_segment
+    cdef public Py_ssize_t live
+    cdef bint touched
+    cdef bint closed
+
+    cdef int touch(self) except -1
+    cpdef int hand_out(self, unsigned long long position, unsigned int times, unsigned long long location) except -1
+    cpdef int note_again(self) except -1
+    @cython.locals(segment="unsigned long long")
+    cpdef int settle(self, unsigned long long position, unsigned long long location) except -1
+    cdef int end_run(self) except -1
+    cdef int write_notes(self) except -1
+    cpdef object close(self)
+
+
+cdef class Publisher:
+    cdef unsigned long long awaited_batch
+    cdef readonly unsigned long long accepted_seq
+
+    cpdef int synced(self, unsigned long long batch, unsigned long long accepted_seq) except -1
+
+
+@cython.final
+cdef class Journal:
+    cdef readonly dict segments
+    cdef readonly Py_ssize_t segment_bytes
+    cdef object wake
+    cdef readonly bint paging
+    cdef readonly bint awake
+    cdef readonly bint drowsy
+    cdef bytearray data
+    cdef unsigned char* p
+    cdef readonly Py_ssize_t end
+    cdef bytearray other
+    cdef readonly Segment segment
+    cdef public Segment spare
+    cdef list parts
+    cdef Py_ssize_t part_start
+    cdef Py_ssize_t part_offset
+    cdef public unsigned long long sequence
+    cdef public unsigned long long synced_sequence
+    cdef readonly unsigned long long batch
+    cdef readonly unsigned long long synced_batch
+    cdef readonly Py_ssize_t in_flight_bytes
+    cdef readonly bint congested
+    cdef bytearray notes
+    cdef Py_ssize_t notes_bytes
+    cdef set settled_segments
+    cdef list touched
+    cdef list waiters
+    cdef Message current
+    cdef Py_ssize_t current_at
+    cdef Py_ssize_t current_targets
+    cdef Py_ssize_t room
+    cdef unsigned int paged_length
+    cdef readonly unsigned int copied_length
+    cdef public list drained
+    cdef readonly unsigned long long appended_total
+    cdef readonly unsigned long long appended_bytes_total
+
+    cpdef int want_commit(self) except -1
+    cdef int want_notes(self) except -1
+    cpdef object use_segment(self, Segment segment)
+    cdef int roll(self) except -1
+    @cython.locals(number="unsigned long long", segment=Segment)
+    cpdef int release(self, unsigned long long location) except -1
+    @cython.locals(size=Py_ssize_t, grown=bytearray, p="unsigned char*")
+    cdef int reserve(self, Py_ssize_t count) except -1
+    @cython.locals(raw=bytes, address_size=Py_ssize_t, properties_size=Py_ssize_t, body_size=Py_ssize_t, length=Py_ssize_t, at=Py_ssize_t, to=Py_ssize_t, p="unsigned char*", source="const unsigned char*")
+    cdef int append_message(self, Message message, Py_ssize_t room, int kind) except -1
+    @cython.locals(size=Py_ssize_t)
+    cdef int advance(self, Py_ssize_t length) except -1
+    @cython.locals(at=Py_ssize_t, p="unsigned char*", segment=Segment, offset="unsigned int")
+    cpdef int keep(self, Ledger ledger, Message message, unsigned long long position) except -1
+    @cython.locals(known="unsigned long long", location="unsigned long long", length="unsigned int", segment=Segment)
+    cpdef unsigned long long page(self, Message message) except 0
+    @cython.locals(source="const unsigned char*", head=Py_ssize_t, copied=Py_ssize_t, to=Py_ssize_t, p="unsigned char*", segment=Segment, offset="unsigned int", body_size="unsigned int", target_at=Py_ssize_t, index="unsigned char*", queue="unsigned long long", position="unsigned long long")
+    cpdef unsigned long long append_copy(self, bytes data, Py_ssize_t at, Py_ssize_t length, list targets) except 0
+    @cython.locals(segment=Segment)
+    cpdef bint is_page(self, unsigned long long location) except -1
+    @cython.locals(p="unsigned char*")
+    cpdef int add_note(self, unsigned long long queue, unsigned long long first, unsigned int a, unsigned int b, unsigned int c, unsigned int kind) except -1
+    cpdef int add_settled(self, unsigned long long queue, unsigned long long first, unsigned int count, unsigned int segment) except -1
+    @cython.locals(length=Py_ssize_t, at=Py_ssize_t, p="unsigned char*", source="const unsigned char*", segment=Segment, ledger=Ledger)
+    cdef int append_notes(self) except -1
+    cdef int await_batch(self, Publisher publisher) except -1
+    @cython.locals(publisher=Publisher, parts=list)
+    cpdef object take_batch(self)
+    @cython.locals(segment=Segment)
+    cpdef object batch_written(self, object batch)
+    @cython.locals(publisher=Publisher)
+    cpdef object batch_synced(self, object batch)
+    @cython.locals(segment=Segment, offset=Py_ssize_t)
+    cpdef bint is_written(self, unsigned long long location) except -1
+
+
+cdef void clear_octets(unsigned char* p, Py_ssize_t start, Py_ssize_t end) noexcept

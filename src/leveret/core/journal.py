@@ -1,0 +1,497 @@
+"""The log as the data plane sees it: messages and what became of them are appended to a buffer, and whoever publishes
+is told when what he published is on disk.
+
+Never touches a file: the storage room takes the buffer batch by batch, writes and syncs it, and says so. Everything a
+batch covers is in order: what is confirmed was synced, and what was logged before it, too. A message's place on disk
+is known the moment it is appended, because the batch goes just where the last one ended."""
+
+import cython
+
+if not cython.compiled:
+    from leveret.core.pure_octets import copy_octets, read_u32, write_u16, write_u32, write_u64
+    from leveret.core.records import (
+        COUNTED,
+        HANDED,
+        HEAD_BYTES,
+        MESSAGE,
+        NOTE_BYTES,
+        NOTES,
+        PAGED,
+        PLACED,
+        SETTLED,
+        TARGET_BYTES,
+        padded,
+        write_head,
+        write_note,
+    )
+
+FIRST_BUFFER_BYTES = 65536
+# A buffer that grew beyond this is freed once its batch is written.
+KEPT_BUFFER_BYTES = 4194304
+FIRST_NOTES_BYTES = 4096
+# Above the first, publishers are not read until the disk has brought it below the second.
+CONGESTED_BYTES = 33554432
+CALM_BYTES = 8388608
+# A segment that found no successor in time grows on, but not beyond this: offsets have 32 bits.
+GROWN_BYTES_MAX = 1073741824
+OFFSET_MASK = 0xFFFFFFFF
+# A batch goes into at most so many segments.
+PARTS_MAX = 8
+
+
+class Ledger:
+    """One durable queue's side of the log. Acks gather here as runs, so that a thousand in a row are one note."""
+
+    __slots__ = ("closed", "handed", "id", "journal", "live", "noted_handed", "run_count", "run_first", "run_segment", "touched")
+
+    def __init__(self, journal, id):
+        self.journal = journal
+        self.id = id
+        # All up to here were handed out at least once; and how far the log knows.
+        self.handed = 0
+        self.noted_handed = 0
+        self.run_first = 0
+        self.run_count = 0
+        self.run_segment = 0
+        # Messages of this queue that the log has.
+        self.live = 0
+        # True while the journal has it on its list of those with something to note.
+        self.touched = False
+        self.closed = False
+
+    def touch(self):
+        if not self.touched:
+            self.touched = True
+            self.journal.touched.append(self)
+            self.journal.want_notes()
+        return 0
+
+    def hand_out(self, position, times, location):
+        """The message at this position was handed out for the nth time."""
+        if times == 1:
+            self.handed = max(self.handed, position)
+            return self.touch()
+        return self.journal.add_note(self.id, position, times, location >> 32, 0, COUNTED)
+
+    def settle(self, position, location):
+        """The message at this position is done with."""
+        segment = location >> 32
+        self.live -= 1
+        self.journal.release(location)
+        if self.closed:
+            return 0
+        if self.run_count > 0 and position == self.run_first + self.run_count and segment == self.run_segment:
+            self.run_count += 1
+            return 0
+        self.end_run()
+        self.run_first = position
+        self.run_count = 1
+        self.run_segment = segment
+        return self.touch()
+
+    def end_run(self):
+        if self.run_count > 0:
+            self.journal.add_settled(self.id, self.run_first, self.run_count, self.run_segment)
+            self.run_count = 0
+        return 0
+
+    def write_notes(self):
+        """The batch ends: what gathered goes into it."""
+        self.touched = False
+        if self.closed:
+            self.run_count = 0
+            return 0
+        self.end_run()
+        if self.handed > self.noted_handed:
+            self.noted_handed = self.handed
+            self.journal.segment.handed.add(self)
+            self.journal.add_note(self.id, self.handed, 0, 0, 0, HANDED)
+        return 0
+
+    def note_again(self):
+        """What the log knows of deliveries is about to be deleted with its segment: it is noted anew."""
+        self.noted_handed = 0
+        return self.touch() if self.live > 0 else 0
+
+    def close(self):
+        """The queue is deleted: the catalog says so, the log need not."""
+        self.closed = True
+
+
+class Publisher:
+    """A channel that publishes, as the journal sees it."""
+
+    def __init__(self):
+        # The last batch that has something of this channel in it.
+        self.awaited_batch = 0
+        # The number of the last publish that was taken.
+        self.accepted_seq = 0
+
+    def synced(self, batch, accepted_seq):
+        """The batch, which holds everything of this channel up to this publish, is on disk."""
+        return 0
+
+
+class Batch:
+    """What goes to disk together: `parts` are (segment, start, end in data, offset in the file); `waiters` are the
+    publishing channels that wait for it, each with the last publish of its that is in it."""
+
+    __slots__ = ("data", "last_sequence", "number", "parts", "waiters")
+
+    def __init__(self, number, data, parts, last_sequence, waiters):
+        self.number = number
+        self.data = data
+        self.parts = parts
+        self.last_sequence = last_sequence
+        self.waiters = waiters
+
+
+class Journal:
+    """`wake` is called when there is something to commit, with whether that is urgent; `segments` is shared by the journals of a store, by id.
+    `paging` is true for the journal of transient messages, which nobody reads after a crash."""
+
+    def __init__(self, segments, segment_bytes, wake, paging=False):
+        self.segments = segments
+        self.segment_bytes = segment_bytes
+        self.wake = wake
+        self.paging = paging
+        # There is something to commit, at once or when it suits; until the batch is taken.
+        self.awake = False
+        self.drowsy = False
+        self.data = bytearray(FIRST_BUFFER_BYTES)
+        self.p = self.data
+        self.end = 0
+        # The buffer of the batch before, to be used again.
+        self.other = None
+        self.segment = None
+        # The empty segment that takes over when this one is full; the storage room provides the next one in time.
+        self.spare = None
+        self.parts = []
+        self.part_start = 0
+        self.part_offset = 0
+        self.sequence = 1
+        self.synced_sequence = 0
+        # The batch that is open, and the last one that is safe on disk.
+        self.batch = 1
+        self.synced_batch = 0
+        self.in_flight_bytes = 0
+        self.congested = False
+        self.notes = bytearray(FIRST_NOTES_BYTES)
+        self.notes_bytes = 0
+        self.settled_segments = set()
+        self.touched = []
+        self.waiters = []
+        # The record that targets may still be added to: where it stands, and whose it is.
+        self.current = None
+        self.current_at = 0
+        self.current_targets = 0
+        # How many targets the next message may have.
+        self.room = 1
+        # The length of the record that was paged or copied last.
+        self.paged_length = 0
+        self.copied_length = 0
+        # Segments whose last live message has gone since somebody looked.
+        self.drained = []
+        self.appended_total = 0
+        self.appended_bytes_total = 0
+
+    def want_commit(self):
+        if not self.awake:
+            self.awake = True
+            self.wake(True)
+        return 0
+
+    def want_notes(self):
+        """Acks and deliveries: nobody waits for them, so they may go with what comes next."""
+        if not self.drowsy and not self.awake:
+            self.drowsy = True
+            self.wake(False)
+        return 0
+
+    # ---- segments
+
+    def use_segment(self, segment):
+        """Goes on in this segment, which is empty."""
+        self.segment = segment
+        self.segments[segment.id] = segment
+        segment.paging = self.paging
+        segment.first_sequence = self.sequence
+        if not self.paging:
+            segment.start_index()
+        self.part_start = self.end
+        self.part_offset = segment.end
+
+    def roll(self):
+        """The segment is full: the spare one takes over. Without one it grows on until there is one."""
+        if self.spare is None or len(self.parts) >= PARTS_MAX:
+            return 0
+        if self.end > self.part_start:
+            self.parts.append((self.segment, self.part_start, self.end, self.part_offset))
+        self.segment.sealed = True
+        self.segment.last_sequence = self.sequence - 1
+        self.drained.append(self.segment)
+        spare = self.spare
+        self.spare = None
+        self.use_segment(spare)
+        return 0
+
+    def release(self, location):
+        """One message less is in the segment of this location."""
+        number = location >> 32
+        segment = self.segment
+        if segment.id != number:
+            segment = self.segments[number]
+        segment.live -= 1
+        if segment.live == 0 and segment.sealed:
+            self.drained.append(segment)
+        return 0
+
+    # ---- messages
+
+    def reserve(self, count):
+        if self.end + count > len(self.data):
+            size = len(self.data)
+            while size < self.end + count:
+                size *= 2
+            grown = bytearray(size)
+            p = grown
+            copy_octets(p, 0, self.p, 0, self.end)
+            self.data = grown
+            self.p = p
+        return 0
+
+    def append_message(self, message, room, kind):
+        """Writes the message's record with room for its targets, and tells the message where it is."""
+        raw = message.properties.raw
+        address_size = len(message.address)
+        properties_size = len(raw)
+        body_size = message.body_size
+        length = HEAD_BYTES + address_size + properties_size + body_size + TARGET_BYTES * room
+        if self.segment.end >= self.segment_bytes:
+            self.roll()
+        self.reserve(padded(length))
+        at = self.end
+        p = self.p
+        write_head(p, at, length, self.sequence, kind)
+        write_u16(p, at + 18, address_size)
+        write_u32(p, at + 24, properties_size)
+        write_u32(p, at + 28, body_size)
+        to = at + HEAD_BYTES
+        source = message.address
+        copy_octets(p, to, source, 0, address_size)
+        to += address_size
+        source = raw
+        copy_octets(p, to, source, 0, properties_size)
+        to += properties_size
+        source = message.body
+        copy_octets(p, to, source, 0, body_size)
+        to += body_size
+        # The buffer is used again and again: nothing old may go to disk with what is not written here.
+        clear_octets(p, to, at + padded(length))
+        message.location = (self.segment.id << 32) | self.segment.end
+        message.length = length
+        self.current = message
+        self.current_at = at
+        self.current_targets = 0
+        self.advance(length)
+        self.want_commit()
+        self.appended_total += 1
+        self.appended_bytes_total += body_size
+        return 0
+
+    def advance(self, length):
+        """A record of this length was written at the end of the buffer."""
+        size = padded(length)
+        self.sequence += 1
+        self.end += size
+        self.segment.end += size
+        if self.end + self.in_flight_bytes > CONGESTED_BYTES or self.segment.end > GROWN_BYTES_MAX:
+            self.congested = True
+        return 0
+
+    def keep(self, ledger, message, position):
+        """A durable queue has the message at this position. The first one writes the record, all share it."""
+        if message is not self.current:
+            self.append_message(message, self.room, MESSAGE)
+        at = self.current_at + message.length - TARGET_BYTES * (self.room - self.current_targets)
+        p = self.p
+        write_u64(p, at, ledger.id)
+        write_u64(p, at + 8, position)
+        self.current_targets += 1
+        write_u32(p, self.current_at + 20, self.current_targets)
+        segment = self.segment
+        ledger.live += 1
+        segment.live += 1
+        segment.placed += 1
+        segment.index_room(NOTE_BYTES)
+        p = segment.index
+        offset = message.location & OFFSET_MASK
+        write_note(p, segment.index_bytes, ledger.id, position, offset, message.length, message.body_size, PLACED)
+        segment.index_bytes += NOTE_BYTES
+        return 0
+
+    def page(self, message):
+        """A message that no log needs goes to disk to free memory: where it is for this queue. Other queues may hold
+        the same object: one page serves all of them, but a record in the log stays what it is."""
+        known = message.location
+        if known != 0 and known >> 32 in self.segments:
+            segment = self.segments[known >> 32]
+            if segment.paging:
+                segment.live += 1
+                self.paged_length = message.length
+                return known
+        length = message.length
+        self.append_message(message, 0, PAGED)
+        self.segment.live += 1
+        location = message.location
+        self.paged_length = message.length
+        if known != 0 and known >> 32 in self.segments:
+            message.location = known
+            message.length = length
+        return location
+
+    def is_page(self, location):
+        segment = self.segments[location >> 32]
+        return segment.paging
+
+    def append_copy(self, data, at, length, targets):
+        """Compaction: the record at data[at] moves here, with these of its targets (a dict of (queue id, position)) and
+        a new sequence. Where it is now."""
+        if self.segment.end >= self.segment_bytes:
+            self.roll()
+        source = data
+        head = length - TARGET_BYTES * read_u32(source, at + 20)
+        copied = head + TARGET_BYTES * len(targets)
+        self.reserve(padded(copied))
+        to = self.end
+        p = self.p
+        copy_octets(p, to, source, at, head)
+        clear_octets(p, to + head, to + padded(copied))
+        write_u32(p, to + 4, copied)
+        write_u64(p, to + 8, self.sequence)
+        write_u32(p, to + 20, len(targets))
+        segment = self.segment
+        offset = segment.end
+        body_size = read_u32(source, at + 28)
+        target_at = to + head
+        segment.index_room(NOTE_BYTES * len(targets))
+        index = segment.index
+        for queue, position in targets:
+            write_u64(p, target_at, queue)
+            write_u64(p, target_at + 8, position)
+            target_at += TARGET_BYTES
+            write_note(index, segment.index_bytes, queue, position, offset, copied, body_size, PLACED)
+            segment.index_bytes += NOTE_BYTES
+        segment.live += len(targets)
+        segment.placed += len(targets)
+        self.current = None
+        self.copied_length = copied
+        self.advance(copied)
+        self.want_commit()
+        return (segment.id << 32) | offset
+
+    # ---- notes
+
+    def add_note(self, queue, first, a, b, c, kind):
+        if self.notes_bytes + NOTE_BYTES > len(self.notes):
+            self.notes.extend(bytes(len(self.notes)))
+        p = self.notes
+        write_note(p, self.notes_bytes, queue, first, a, b, c, kind)
+        self.notes_bytes += NOTE_BYTES
+        if b != 0:
+            self.settled_segments.add(b)
+        return self.want_notes()
+
+    def add_settled(self, queue, first, count, segment):
+        return self.add_note(queue, first, count, segment, 0, SETTLED)
+
+    def append_notes(self):
+        """The record at the end of a batch: what gathered since the last one, and how far everything is synced."""
+        for ledger in self.touched:
+            ledger.write_notes()
+        self.touched.clear()
+        length = HEAD_BYTES + self.notes_bytes
+        self.reserve(length)
+        at = self.end
+        p = self.p
+        write_head(p, at, length, self.sequence, NOTES)
+        write_u32(p, at + 20, self.notes_bytes // NOTE_BYTES)
+        write_u64(p, at + 24, self.synced_sequence)
+        source = self.notes
+        copy_octets(p, at + HEAD_BYTES, source, 0, self.notes_bytes)
+        segment = self.segment
+        if segment.index is not None and self.notes_bytes > 0:
+            segment.index_room(self.notes_bytes)
+            p = segment.index
+            copy_octets(p, segment.index_bytes, source, 0, self.notes_bytes)
+            segment.index_bytes += self.notes_bytes
+        # A note keeps its segment from being deleted as long as the record exists that it is about.
+        segment.settles |= self.settled_segments
+        segment.settles.discard(segment.id)
+        self.settled_segments.clear()
+        self.notes_bytes = 0
+        self.advance(length)
+        return 0
+
+    # ---- batches
+
+    def await_batch(self, publisher):
+        """The channel's publishes up to now are confirmed when the open batch is on disk."""
+        if publisher.awaited_batch != self.batch:
+            publisher.awaited_batch = self.batch
+            self.waiters.append(publisher)
+        return 0
+
+    def take_batch(self):
+        """Closes the open batch; the next one goes into the other buffer."""
+        self.append_notes()
+        parts = self.parts
+        parts.append((self.segment, self.part_start, self.end, self.part_offset))
+        waiters = [(publisher, publisher.accepted_seq) for publisher in self.waiters]
+        batch = Batch(self.batch, self.data, parts, self.sequence - 1, waiters)
+        self.waiters = []
+        self.parts = []
+        self.in_flight_bytes = self.end
+        self.data = self.other if self.other is not None else bytearray(FIRST_BUFFER_BYTES)
+        self.other = None
+        self.p = self.data
+        self.end = 0
+        self.part_start = 0
+        self.part_offset = self.segment.end
+        self.current = None
+        self.batch += 1
+        self.awake = False
+        self.drowsy = False
+        return batch
+
+    def batch_written(self, batch):
+        """The batch can be read back; whether it is synced is another matter."""
+        for segment, start, end, offset in batch.parts:
+            segment.written = offset + end - start
+        if len(batch.data) <= KEPT_BUFFER_BYTES:
+            self.other = batch.data
+        self.in_flight_bytes = 0
+        if self.congested and self.end < CALM_BYTES and self.segment.end <= GROWN_BYTES_MAX:
+            self.congested = False
+
+    def batch_synced(self, batch):
+        """All up to and with this batch is on disk: who waited for it is told."""
+        self.synced_batch = batch.number
+        self.synced_sequence = batch.last_sequence
+        for publisher, accepted_seq in batch.waiters:
+            publisher.synced(batch.number, accepted_seq)
+
+    def is_written(self, location):
+        """Whether the record can be read from its file."""
+        segment = self.segments[location >> 32]
+        offset = location & OFFSET_MASK
+        return offset < segment.written
+
+
+def clear_octets(p, start, end):
+    while start + 8 <= end:
+        write_u64(p, start, 0)
+        start += 8
+    while start < end:
+        p[start] = 0
+        start += 1

@@ -1,0 +1,29 @@
+cimport cython
+
+from leveret.core.message cimport Message
+from leveret.core.octets cimport read_u16, read_u32, read_u64, same_octets, take, write_u64
+from leveret.core.properties cimport Properties, scan_properties
+from leveret.core.records cimport HEAD_BYTES, record_length
+from leveret.core.segment cimport Segment
+
+cdef Py_ssize_t GAP_BYTES_MAX, SLOT_BYTES, LOAD_BYTES, LOAD_MESSAGES, LOAD_READS
+
+
+@cython.final
+cdef class Load:
+    cdef bytearray slots
+    cdef bytearray places
+    cdef readonly list messages
+    cdef readonly Py_ssize_t count
+    cdef bint of_returned
+    cdef readonly Py_ssize_t size
+    cdef readonly list extents
+    cdef readonly list damaged
+
+    cdef bint is_full(self)
+    @cython.locals(segment="unsigned long long", offset="unsigned long long", end="unsigned long long", extent=list, p="unsigned char*")
+    cdef int add(self, Message message, unsigned long long location, unsigned int length) except -1
+    @cython.locals(p="const unsigned char*", slots="const unsigned char*", places="const unsigned char*", i=Py_ssize_t, location="unsigned long long", length=Py_ssize_t, at=Py_ssize_t, body_at=Py_ssize_t, segment=Segment, message=Message, last=Message)
+    cpdef int finish(self, bytearray data, dict segments) except -1
+    @cython.locals(address_size=Py_ssize_t, properties_size=Py_ssize_t, start=Py_ssize_t, known="const unsigned char*")
+    cdef int read_head(self, Message message, const unsigned char* p, Py_ssize_t at, Message last) except -1

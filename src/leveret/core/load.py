@@ -1,0 +1,111 @@
+"""Bodies on their way from disk: which records are to be read, in how few reads, and the messages made of them.
+
+One load belongs to one queue and goes through its head in order, so that cold messages are read in long sequential
+stretches. Planned and finished on the loop; only the reading itself happens in a thread."""
+
+import cython
+
+if not cython.compiled:
+    from leveret.core.message import Message
+    from leveret.core.properties import scan_properties
+    from leveret.core.pure_octets import read_u16, read_u32, read_u64, same_octets, take, write_u64
+    from leveret.core.records import HEAD_BYTES, record_length
+
+# Records this near to each other are read in one go, with what lies between.
+GAP_BYTES_MAX = 32768
+# One load brings about this much into memory, in at most so many reads.
+LOAD_BYTES = 1048576
+LOAD_MESSAGES = 4096
+LOAD_READS = 48
+SLOT_BYTES = 32
+
+
+class Load:
+    """`slots` are copies of cold slots (see core.cold); `messages` has, beside each, the message whose body is
+    missing, or None where the message itself is still to be made."""
+
+    def __init__(self):
+        self.slots = bytearray()
+        self.places = bytearray()
+        self.messages = []
+        self.count = 0
+        # True if it brings bodies back to entries that came back, false if it takes messages out of the cold part.
+        self.of_returned = False
+        # Octets of buffer that all reads together fill.
+        self.size = 0
+        # [segment, offset, size, place in the buffer]
+        self.extents = []
+        # Locations whose records were not what they should be.
+        self.damaged = []
+
+    def is_full(self):
+        return self.size >= LOAD_BYTES or self.count >= LOAD_MESSAGES or len(self.extents) >= LOAD_READS
+
+    def add(self, message, location, length):
+        """Adds the slot that was just appended to `slots`, and sees which read brings its record."""
+        segment = location >> 32
+        offset = location & 0xFFFFFFFF
+        end = offset + length
+        extent = self.extents[len(self.extents) - 1] if self.extents else None
+        if extent is None or extent[0] != segment or offset < extent[1] or offset > extent[1] + extent[2] + GAP_BYTES_MAX:
+            extent = [segment, offset, length, self.size]
+            self.extents.append(extent)
+            self.size += length
+        elif end > extent[1] + extent[2]:
+            self.size += end - extent[1] - extent[2]
+            extent[2] = end - extent[1]
+        self.places.extend(bytes(8))
+        p = self.places
+        write_u64(p, self.count * 8, extent[3] + offset - extent[1])
+        self.messages.append(message)
+        self.count += 1
+        return 0
+
+    def finish(self, data, segments):
+        """Makes the messages, or brings back their bodies, from what was read into data. A damaged one stays None."""
+        p = data
+        slots = self.slots
+        places = self.places
+        last = None
+        for i in range(self.count):
+            location = read_u64(slots, i * SLOT_BYTES + 8)
+            length = read_u32(slots, i * SLOT_BYTES + 16)
+            at = read_u64(places, i * 8)
+            segment = segments.get(location >> 32)
+            if segment is None or record_length(p, at, at + length, segment.salt) != length:
+                self.damaged.append(location)
+                self.messages[i] = None
+                continue
+            message = self.messages[i]
+            if message is None:
+                message = Message.__new__(Message)
+                self.read_head(message, p, at, last)
+                message.location = location
+                message.length = length
+                message.lone = True
+                self.messages[i] = message
+                last = message
+            body_at = at + HEAD_BYTES + read_u16(p, at + 18) + read_u32(p, at + 24)
+            message.body_size = read_u32(p, at + 28)
+            message.body = take(p, body_at, body_at + message.body_size)
+        return 0
+
+    def read_head(self, message, p, at, last):
+        """Address and properties, shared with the message before where they are the same: they mostly are."""
+        address_size = read_u16(p, at + 18)
+        properties_size = read_u32(p, at + 24)
+        start = at + HEAD_BYTES
+        if last is not None and len(last.address) == address_size:
+            known = last.address
+            if same_octets(known, 0, p, start, address_size):
+                message.address = last.address
+        if message.address is None:
+            message.address = take(p, start, start + address_size)
+        start += address_size
+        if last is not None and len(last.properties.raw) == properties_size:
+            known = last.properties.raw
+            if same_octets(known, 0, p, start, properties_size):
+                message.properties = last.properties
+        if message.properties is None:
+            message.properties = scan_properties(p, start, start + properties_size)
+        return 0

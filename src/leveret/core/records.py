@@ -1,0 +1,139 @@
+"""The records that all of Leveret's logs are made of, as octets: how one is laid out, sealed, checked and found again.
+
+    0  u32  CRC-32C of everything behind it, salted by the file
+    4  u32  length of the record, padding not counted
+    8  u64  log sequence: grows by one a record, never used twice in a data directory
+    16 u8   kind
+    18 u16  MESSAGE: octets of the address
+    20 u32  MESSAGE: number of targets         NOTES: number of notes
+    24 u32  MESSAGE: octets of the properties  NOTES: u64, the sequence up to which everything was synced before
+    28 u32  MESSAGE: octets of the body        COMMAND: as NOTES at 24
+    32      MESSAGE: address, properties, body, then 16 octets a target: queue id, position in that queue
+            NOTES: 32 octets a note, see write_note
+            COMMAND: a command of the catalog as msgpack
+
+A record starts at a multiple of 8. Numbers are big-endian. The end of a log is where no record with a good checksum
+and the next sequence stands: no magic, no NULs, no holes are looked for. The salt keeps a message whose body looks
+like a record from ever being taken for one. Never touches a file."""
+
+import cython
+
+if not cython.compiled:
+    from leveret.core.pure_crc32c import crc32c
+    from leveret.core.pure_octets import read_u32, read_u64, write_u32, write_u64
+
+    HEAD_BYTES = 32
+    TARGET_BYTES = 16
+    NOTE_BYTES = 32
+    MESSAGE = 1
+    PAGED = 2
+    NOTES = 3
+    COMMAND = 4
+    PLACED = 1
+    SETTLED = 2
+    HANDED = 3
+    COUNTED = 4
+
+# For readers outside the data plane, which cannot see the C constants.
+RECORD_KINDS = {1: "message", 2: "paged", 3: "notes", 4: "command"}
+NOTE_KINDS = {1: "placed", 2: "settled", 3: "handed", 4: "counted"}
+RECORD_HEAD_BYTES = 32
+RECORD_TARGET_BYTES = 16
+RECORD_NOTE_BYTES = 32
+# Nothing Leveret writes comes near: a body has at most 2 GiB.
+RECORD_BYTES_MAX = 0xF0000000
+
+
+def padded(size):
+    return (size + 7) & ~7
+
+
+def write_head(p, at, length, sequence, kind):
+    """The first half of a record's head. The checksum is left for `seal_records`."""
+    write_u32(p, at, 0)
+    write_u32(p, at + 4, length)
+    write_u64(p, at + 8, sequence)
+    write_u64(p, at + 16, 0)
+    write_u64(p, at + 24, 0)
+    p[at + 16] = kind
+
+
+def write_note(p, at, queue, first, a, b, c, kind):
+    """One note: what happened to messages of one queue. The first four fields depend on the kind:
+
+    PLACED   the message at position `first` is at offset a, b octets long, with c octets of body (segment indexes)
+    SETTLED  a messages from position `first` on are done with; their records are in segment b
+    HANDED   all up to position `first` were handed out at least once
+    COUNTED  the message at position `first` was handed out a times"""
+    write_u64(p, at, queue)
+    write_u64(p, at + 8, first)
+    write_u32(p, at + 16, a)
+    write_u32(p, at + 20, b)
+    write_u32(p, at + 24, c)
+    write_u32(p, at + 28, kind)
+
+
+def seal_records(p, start, end, salt):
+    """Fills in the checksums of the records in p[start:end], which were written by us and are whole."""
+    at = start
+    while at < end:
+        length = read_u32(p, at + 4)
+        write_u32(p, at, crc32c(salt, p, at + 4, at + length))
+        at += padded(length)
+
+
+def record_length(p, at, end, salt):
+    """The length of the record at p[at], or 0 if there is no whole and undamaged one."""
+    if end - at < HEAD_BYTES:
+        return 0
+    length = read_u32(p, at + 4)
+    if length < HEAD_BYTES or length > end - at:
+        return 0
+    if crc32c(salt, p, at + 4, at + length) != read_u32(p, at):
+        return 0
+    return length
+
+
+def checked_length(data, at, end, salt):
+    """record_length for callers outside the data plane."""
+    p = data
+    return record_length(p, at, end, salt)
+
+
+def sealed(data, salt):
+    """One or more finished records with their checksums filled in."""
+    p = data
+    seal_records(p, 0, len(data), salt)
+    return data
+
+
+def checksum(data):
+    """CRC-32C of all of it."""
+    p = data
+    return crc32c(0, p, 0, len(data))
+
+
+def find_record(data, at, end, salt, sequence_min):
+    """Where the next undamaged record with a sequence of at least `sequence_min` starts, from `at` on; -1 if none."""
+    p = data
+    at = padded(at)
+    while at + HEAD_BYTES <= end:
+        length = read_u32(p, at + 4)
+        # Cheap questions first: this looks at every eighth octet of a damaged stretch.
+        if length >= HEAD_BYTES and length <= end - at and read_u64(p, at + 8) >= sequence_min:
+            if record_length(p, at, end, salt) > 0:
+                return at
+        at += 8
+    return -1
+
+
+def command_record(sequence, synced_sequence, payload):
+    """A COMMAND record of the catalog's log, padded, its checksum still to be filled in. Without a command it is a NOTES
+    record that only says how far everything is synced."""
+    length = HEAD_BYTES + len(payload)
+    data = bytearray(padded(length))
+    p = data
+    write_head(p, 0, length, sequence, COMMAND if payload else NOTES)
+    write_u64(p, 24, synced_sequence)
+    data[HEAD_BYTES:length] = payload
+    return data

@@ -1,0 +1,26 @@
+cimport cython
+
+from leveret.core.octets cimport copy_octets, read_u16, read_u32, read_u64, take
+from leveret.core.records cimport (
+    COMMAND, HEAD_BYTES, MESSAGE, NOTE_BYTES, NOTES, PLACED, TARGET_BYTES, find_record, padded, record_length, write_note,
+)
+
+
+@cython.final
+cdef class Scan:
+    cdef unsigned int salt
+    cdef readonly bytearray notes
+    cdef readonly Py_ssize_t end
+    cdef readonly unsigned long long first_sequence
+    cdef readonly unsigned long long last_sequence
+    cdef readonly unsigned long long synced_sequence
+    cdef readonly list gaps
+    cdef readonly Py_ssize_t records
+    cdef readonly list commands
+
+    @cython.locals(p="const unsigned char*", end=Py_ssize_t, at=Py_ssize_t, length=Py_ssize_t, found=Py_ssize_t, missing="unsigned long long")
+    cpdef int run(self, bytes data, Py_ssize_t start) except -1
+    @cython.locals(sequence="unsigned long long", kind=int, size=Py_ssize_t, to=Py_ssize_t, q="unsigned char*")
+    cdef int take(self, const unsigned char* p, Py_ssize_t at) except -1
+    @cython.locals(body_size="unsigned int", length="unsigned int", target=Py_ssize_t, to=Py_ssize_t, q="unsigned char*")
+    cdef int take_message(self, const unsigned char* p, Py_ssize_t at) except -1

@@ -1,0 +1,97 @@
+"""A log file read record by record: the catalog's, and a segment that has no index, as the last one after a crash.
+
+Collects the notes that a segment's index would have, and the stretches where no record stands that should. Never touches a
+file; storage's recovery hands in the octets and judges the gaps."""
+
+import cython
+
+from leveret.core.records import find_record
+
+if not cython.compiled:
+    from leveret.core.pure_octets import copy_octets, read_u16, read_u32, read_u64, take
+    from leveret.core.records import (
+        COMMAND,
+        HEAD_BYTES,
+        MESSAGE,
+        NOTE_BYTES,
+        NOTES,
+        PLACED,
+        TARGET_BYTES,
+        padded,
+        record_length,
+        write_note,
+    )
+
+
+class Scan:
+    def __init__(self, salt):
+        self.salt = salt
+        # The notes in the order of the records, see core.records.
+        self.notes = bytearray()
+        # Where the last good record ends, and the sequences of the first and last one, 0 if there is none.
+        self.end = 0
+        self.first_sequence = 0
+        self.last_sequence = 0
+        # The sequence up to which the segment itself says that everything was synced.
+        self.synced_sequence = 0
+        # (start, end, the sequence that should stand at start)
+        self.gaps = []
+        self.records = 0
+        # The payloads of a catalog's commands.
+        self.commands = []
+
+    def run(self, data, start):
+        """Reads data from `start`, the end of the segment's header, on."""
+        p = data
+        end = len(data)
+        at = start
+        self.end = start
+        while True:
+            length = record_length(p, at, end, self.salt)
+            if length == 0 or (self.last_sequence > 0 and read_u64(p, at + 8) <= self.last_sequence):
+                found = find_record(data, at + 8, end, self.salt, self.last_sequence + 1)
+                if found < 0:
+                    return 0
+                missing = self.last_sequence + 1 if self.last_sequence > 0 else read_u64(p, found + 8) - 1
+                self.gaps.append((at, found, missing))
+                at = found
+                continue
+            self.take(p, at)
+            at += padded(length)
+            self.end = at
+
+    def take(self, p, at):
+        sequence = read_u64(p, at + 8)
+        if self.first_sequence == 0:
+            self.first_sequence = sequence
+        elif sequence != self.last_sequence + 1 and (not self.gaps or self.gaps[len(self.gaps) - 1][1] != at):
+            # Whole records are missing although those around them are good.
+            self.gaps.append((at, at, self.last_sequence + 1))
+        self.last_sequence = sequence
+        self.records += 1
+        kind = p[at + 16]
+        if kind == MESSAGE:
+            self.take_message(p, at)
+        elif kind == COMMAND:
+            self.synced_sequence = max(self.synced_sequence, read_u64(p, at + 24))
+            self.commands.append(take(p, at + HEAD_BYTES, at + read_u32(p, at + 4)))
+        elif kind == NOTES:
+            self.synced_sequence = max(self.synced_sequence, read_u64(p, at + 24))
+            size = read_u32(p, at + 20) * NOTE_BYTES
+            to = len(self.notes)
+            self.notes.extend(bytes(size))
+            q = self.notes
+            copy_octets(q, to, p, at + HEAD_BYTES, size)
+        return 0
+
+    def take_message(self, p, at):
+        body_size = read_u32(p, at + 28)
+        length = read_u32(p, at + 4)
+        target = at + HEAD_BYTES + read_u16(p, at + 18) + read_u32(p, at + 24) + body_size
+        for _ in range(read_u32(p, at + 20)):
+            to = len(self.notes)
+            self.notes.extend(bytes(NOTE_BYTES))
+            q = self.notes
+            write_note(q, to, read_u64(p, target), read_u64(p, target + 8), at, length, body_size, PLACED)
+            target += TARGET_BYTES
+        return 0

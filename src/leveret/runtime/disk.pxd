@@ -1,0 +1,62 @@
+# Blocking calls on files and event descriptors, inlined into the compiled disk thread; the interpreted twin is
+# pure_disk.py. Plain libc symbols, so that strace and a preloaded library can stand in between. Each gives 0 or the
+# error number.
+
+from libc.errno cimport EINTR, errno
+from libc.stdint cimport uint64_t
+from libc.string cimport memset
+from posix.types cimport off_t
+from posix.unistd cimport read, write
+
+cdef extern from "unistd.h" nogil:
+    ssize_t pwrite(int fd, const void* data, size_t size, off_t offset)
+    ssize_t pread(int fd, void* data, size_t size, off_t offset)
+    int fdatasync(int fd)
+
+cdef extern from "errno.h":
+    enum:
+        EIO
+
+cdef inline int write_at(int fd, unsigned char* p, Py_ssize_t start, Py_ssize_t size, long long offset) noexcept nogil:
+    cdef Py_ssize_t done = 0
+    cdef Py_ssize_t count
+    while done < size:
+        count = pwrite(fd, p + start + done, size - done, offset + done)
+        if count < 0:
+            if errno == EINTR:
+                continue
+            return errno
+        if count == 0:
+            return EIO
+        done += count
+    return 0
+
+cdef inline int read_at(int fd, unsigned char* p, Py_ssize_t start, Py_ssize_t size, long long offset) noexcept nogil:
+    cdef Py_ssize_t done = 0
+    cdef Py_ssize_t count
+    while done < size:
+        count = pread(fd, p + start + done, size - done, offset + done)
+        if count < 0 and errno == EINTR:
+            continue
+        if count <= 0:
+            # What cannot be read fails its checksum, which is reported by whoever wanted it.
+            memset(p + start + done, 0, size - done)
+            break
+        done += count
+    return 0
+
+cdef inline int sync_data(int fd) noexcept nogil:
+    # Never repeated after an error: the kernel may have dropped the pages, and a second call would succeed.
+    return 0 if fdatasync(fd) == 0 else errno
+
+cdef inline int await_event(int fd) noexcept nogil:
+    cdef uint64_t value
+    while read(fd, &value, 8) != 8:
+        if errno != EINTR:
+            return errno
+    return 0
+
+cdef inline void signal_event(int fd) noexcept nogil:
+    cdef uint64_t value = 1
+    while write(fd, &value, 8) != 8 and errno == EINTR:
+        pass

@@ -1,0 +1,46 @@
+cimport cython
+
+from leveret.runtime.disk cimport await_event, read_at, signal_event, sync_data, write_at
+
+cdef enum:
+    PREPARE = 0
+    WRITE = 1
+    SYNC = 2
+    READ = 3
+
+# Also the size of the array below, which cannot be named there.
+cdef int STEPS_MAX
+
+cdef struct Step:
+    int kind
+    int fd
+    unsigned int salt
+    unsigned char* p
+    Py_ssize_t start
+    Py_ssize_t size
+    long long offset
+
+
+cdef class Preparer:
+    cdef void prepare(self, unsigned char* p, Py_ssize_t start, Py_ssize_t size, unsigned int salt) noexcept nogil
+
+
+@cython.final
+cdef class DiskThread:
+    cdef Preparer preparer
+    cdef readonly int done_fd
+    cdef int wake_fd
+    cdef Step steps[64]
+    cdef int count
+    cdef list buffers
+    cdef readonly bint busy
+    cdef int error
+    cdef readonly int failed_step
+    cdef bint stopping
+    cdef readonly object thread
+
+    @cython.locals(p="unsigned char*", i=int)
+    cdef int add_step(self, int kind, int fd, bytearray data, Py_ssize_t start, Py_ssize_t size, long long offset, unsigned int salt) except -1
+    cdef void work(self) noexcept nogil
+    @cython.locals(i=int, kind=int, problem=int)
+    cdef void perform(self) noexcept nogil

@@ -1,0 +1,143 @@
+"""A thread that writes, syncs and reads files while the loop goes on.
+
+It takes one job at a time: a few steps, done in order, the first error ends it. Compiled, the thread never needs the
+interpreter's lock, so a busy loop cannot hold the disk up, nor a slow disk the loop. The loop learns that a job is done
+from an event descriptor that it watches."""
+
+import os
+import threading
+
+import cython
+
+if not cython.compiled:
+    from leveret.runtime.pure_disk import Step, await_event, read_at, signal_event, sync_data, write_at
+
+    PREPARE = 0
+    WRITE = 1
+    SYNC = 2
+    READ = 3
+
+STEPS_MAX = 64
+
+
+class Preparer:
+    """Something to be done to octets before they are written, in the thread: checksums, for one."""
+
+    def prepare(self, p, start, size, salt):
+        """Must not touch any Python object when compiled."""
+
+
+class DiskThread:
+    def __init__(self, name, preparer=None):
+        self.preparer = preparer
+        # Readable once a job is done.
+        self.done_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.wake_fd = os.eventfd(0, os.EFD_CLOEXEC)
+        if not cython.compiled:
+            self.steps = [Step() for _ in range(STEPS_MAX)]
+        self.count = 0
+        # What the steps point into, kept from being freed.
+        self.buffers = []
+        # True from `submit` to `finish`.
+        self.busy = False
+        # The error of the last job, 0 if there was none, and the step that had it.
+        self.error = 0
+        self.failed_step = 0
+        self.stopping = False
+        self.thread = threading.Thread(target=self.run, name=name, daemon=True)
+        self.thread.start()
+
+    # ---- on the loop: steps of the next job
+
+    def is_full(self):
+        """Whether a job has no room for some more steps."""
+        return self.count > STEPS_MAX - 8
+
+    def prepare(self, data, start, size, salt):
+        self.add_step(PREPARE, -1, data, start, size, 0, salt)
+
+    def write(self, fd, data, start, size, offset):
+        self.add_step(WRITE, fd, data, start, size, offset, 0)
+
+    def read(self, fd, data, start, size, offset):
+        """Reads into data, which is filled with zeros where the file ends early or cannot be read."""
+        self.add_step(READ, fd, data, start, size, offset, 0)
+
+    def sync(self, fd):
+        self.add_step(SYNC, fd, None, 0, 0, 0, 0)
+
+    def add_step(self, kind, fd, data, start, size, offset, salt):
+        if self.count == STEPS_MAX or self.busy:
+            raise AssertionError("the job is too long, or the thread is busy")
+        i = self.count
+        self.steps[i].kind = kind
+        self.steps[i].fd = fd
+        self.steps[i].start = start
+        self.steps[i].size = size
+        self.steps[i].offset = offset
+        self.steps[i].salt = salt
+        if data is not None:
+            p = data
+            self.steps[i].p = p
+            self.buffers.append(data)
+        self.count += 1
+        return 0
+
+    def submit(self):
+        """Has the steps done. The buffers must not be touched until then."""
+        self.busy = True
+        self.error = 0
+        os.eventfd_write(self.wake_fd, 1)
+
+    def finish(self):
+        """To be called when done_fd is readable: the error number of the job, 0 if all went well."""
+        os.eventfd_read(self.done_fd)
+        self.busy = False
+        self.count = 0
+        self.buffers.clear()
+        return self.error
+
+    def stop(self):
+        """Ends the thread once it is idle, and waits for it. A thread that hangs in the disk is left to the system."""
+        self.stopping = True
+        os.eventfd_write(self.wake_fd, 1)
+        self.thread.join(5)
+        if not self.thread.is_alive():
+            os.close(self.wake_fd)
+            os.close(self.done_fd)
+
+    # ---- in the thread
+
+    def run(self):
+        with cython.nogil:
+            self.work()
+
+    def work(self):
+        while await_event(self.wake_fd) == 0:
+            if self.stopping:
+                break
+            self.perform()
+            signal_event(self.done_fd)
+
+    def perform(self):
+        i = 0
+        while i < self.count:
+            kind = self.steps[i].kind
+            if kind == PREPARE:
+                self.preparer.prepare(self.steps[i].p, self.steps[i].start, self.steps[i].size, self.steps[i].salt)
+                problem = 0
+            elif kind == WRITE:
+                problem = write_at(
+                    self.steps[i].fd, self.steps[i].p, self.steps[i].start, self.steps[i].size, self.steps[i].offset
+                )
+            elif kind == READ:
+                problem = read_at(
+                    self.steps[i].fd, self.steps[i].p, self.steps[i].start, self.steps[i].size, self.steps[i].offset
+                )
+            else:
+                problem = sync_data(self.steps[i].fd)
+            if problem != 0:
+                self.error = problem
+                self.failed_step = i
+                break
+            i += 1

@@ -1,0 +1,101 @@
+"""Files and directories: what a store needs beside the disk thread. Every call may block; none belongs on a busy loop."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from pathlib import Path
+
+
+def sync_directory(path: Path) -> None:
+    """Makes the names in a directory as durable as its files: after every create, rename and unlink."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def create_file(path: Path, head: bytes, reserve_bytes: int = 0) -> int:
+    """A new file that starts with `head`, durable with its name, with room reserved behind; open for writing."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        if reserve_bytes:
+            reserve(fd, reserve_bytes)
+        write_all(fd, head)
+        os.fsync(fd)
+        sync_directory(path.parent)
+    except BaseException:
+        os.close(fd)
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise
+    return fd
+
+
+def reserve(fd: int, size: int) -> None:
+    """Takes the space now, so that a full disk shows before anything is written, and syncs have less to do later."""
+    try:
+        os.posix_fallocate(fd, 0, size)
+    except OSError as error:
+        # Not every file system can; ENOSPC, which is the point of it, is not among these.
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            raise
+
+
+def write_all(fd: int, data: bytes | bytearray) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def replace_file(path: Path, data: bytes | bytearray) -> None:
+    """Writes a file so that after a crash there is the old one or the new one, never a part."""
+    new = path.with_name(path.name + ".new")
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        write_all(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    new.rename(path)
+    sync_directory(path.parent)
+
+
+def cut_file(path: Path, size: int) -> None:
+    """Shortens a file for good."""
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.ftruncate(fd, size)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def remove_files(paths: list[Path]) -> None:
+    """Deletes files, those that exist, and makes that durable."""
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+    for directory in {path.parent for path in paths}:
+        sync_directory(directory)
+
+
+class DirectoryLock:
+    """A lock on a file that ends with the process, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.holder = os.pread(self._fd, 64, 0).decode("ascii", "replace").strip()
+            os.close(self._fd)
+            raise
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        os.close(self._fd)

@@ -1,0 +1,59 @@
+"""The interpreted twin of disk.pxd: blocking calls on files and event descriptors. Each gives 0 or the error number."""
+
+import errno
+import os
+
+
+class Step:
+    __slots__ = ("fd", "kind", "offset", "p", "salt", "size", "start")
+
+
+def write_at(fd, p, start, size, offset):
+    done = 0
+    view = memoryview(p)
+    while done < size:
+        try:
+            count = os.pwrite(fd, view[start + done : start + size], offset + done)
+        except OSError as error:
+            return error.errno
+        if count == 0:
+            return errno.EIO
+        done += count
+    return 0
+
+
+def read_at(fd, p, start, size, offset):
+    done = 0
+    view = memoryview(p)
+    while done < size:
+        try:
+            count = os.preadv(fd, [view[start + done : start + size]], offset + done)
+        except OSError:
+            count = 0
+        if count == 0:
+            # What cannot be read fails its checksum, which is reported by whoever wanted it.
+            view[start + done : start + size] = bytes(size - done)
+            break
+        done += count
+    return 0
+
+
+def sync_data(fd):
+    # Never repeated after an error: the kernel may have dropped the pages, and a second call would succeed.
+    try:
+        os.fdatasync(fd)
+    except OSError as error:
+        return error.errno
+    return 0
+
+
+def await_event(fd):
+    try:
+        os.eventfd_read(fd)
+    except OSError as error:
+        return error.errno
+    return 0
+
+
+def signal_event(fd):
+    os.eventfd_write(fd, 1)

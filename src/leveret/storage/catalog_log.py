@@ -1,0 +1,169 @@
+"""The catalog on disk: every command that changed something durable, in the order it was applied.
+
+One file counts, the newest. It starts with what the catalog was when the file was made and goes on with what happened
+since; when it has grown to many times that, a new file takes its place. Written by the store together with messages,
+always before them, so that no message is on disk whose queue is not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from leveret.catalog.commands import Command, decode_command, encode_command
+from leveret.core.records import command_record, sealed
+from leveret.core.scan import Scan
+from leveret.errors import StartupError
+from leveret.runtime.files import create_file, cut_file, remove_files, sync_directory
+from leveret.runtime.log import get_logger
+from leveret.storage.damage import DamageReport
+from leveret.storage.file_head import CATALOG, HEAD_BYTES, encode_head, file_salt
+from leveret.storage.layout import CATALOG_SUFFIX, Layout, numbered_files
+
+log = get_logger(__name__)
+
+# A file is written anew when it has grown by this much and to so many times what it started with.
+GROWN_BYTES_MIN = 4 * 1024 * 1024
+GROWN_FACTOR = 4
+
+
+class CatalogLog:
+    """`load` first; then `append` and, when the disk is free, `take` and `synced`."""
+
+    def __init__(self, layout: Layout, directory_salt: int) -> None:
+        self._layout = layout
+        self._directory_salt = directory_salt
+        self._number = 0
+        self._salt = 0
+        # Commands as msgpack; sealed only when written, because a new file has a new salt.
+        self._pending: list[bytes] = []
+        self._sequence = 0
+        self._synced_sequence = 0
+        # Octets that the file started with, and where the next record goes.
+        self._start_bytes = 0
+        self._end = 0
+        self.fd = -1
+        self.damaged = False
+        # Something was appended since the file last said how far it is synced.
+        self.owes_evidence = False
+
+    # ---- at the start
+
+    def load(self, report: DamageReport) -> list[Command]:
+        """What the newest file says; a torn end is cut, damage before it reported and passed over."""
+        files = numbered_files(self._layout.catalog, CATALOG_SUFFIX)
+        if not files:
+            return []
+        self._number, path = list(files.items())[-1]
+        self._salt = file_salt(self._directory_salt, CATALOG, self._number)
+        data = path.read_bytes()
+        scan = self._judged(path, data, report)
+        commands = self._decoded(path, scan, report)
+        self._sequence = self._synced_sequence = scan.last_sequence
+        self._start_bytes = self._end = scan.end
+        self.fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        remove_files([file for number, file in files.items() if number != self._number])
+        return commands
+
+    def _judged(self, path: Path, data: bytes, report: DamageReport) -> Scan:
+        scan = Scan(self._salt)
+        scan.run(data, HEAD_BYTES)
+        for start, end, missing in scan.gaps:
+            if missing > scan.synced_sequence:
+                # The end of the log, written when the power went: nobody was told that any of it is safe.
+                log.warning("the torn end of the catalog is cut", file=str(path), offset=start)
+                cut_file(path, start)
+                return self._judged(path, data[:start], report)
+            self.damaged = True
+            report.add(path, start, max(end - start, 1), "commands of the catalog are lost")
+        if scan.synced_sequence > scan.last_sequence:
+            self.damaged = True
+            report.add(path, scan.end, len(data) - scan.end, "the end of the catalog is lost")
+        if scan.end < len(data):
+            if data[scan.end :].strip(b"\0"):
+                log.warning("the torn end of the catalog is cut", file=str(path), offset=scan.end)
+            cut_file(path, scan.end)
+        return scan
+
+    def _decoded(self, path: Path, scan: Scan, report: DamageReport) -> list[Command]:
+        commands = []
+        for payload in scan.commands:
+            try:
+                commands.append(decode_command(payload))
+            except Exception as error:
+                # Its checksum is right, so this is no damage: another version of Leveret wrote it.
+                raise StartupError(f"{path} holds a command that this version does not know: {error}") from error
+        return commands
+
+    # ---- while running
+
+    def append(self, command: Command) -> None:
+        self.owes_evidence = True
+        self._pending.append(encode_command(command))
+
+    def add_evidence(self) -> None:
+        """Says in the file itself that everything before was synced, so that later damage is not taken for a torn end."""
+        self.owes_evidence = False
+        self._pending.append(b"")
+
+    @property
+    def is_dirty(self) -> bool:
+        return bool(self._pending)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there is no file yet."""
+        return self.fd < 0
+
+    @property
+    def is_overgrown(self) -> bool:
+        return self._end > self._start_bytes + GROWN_BYTES_MIN and self._end > GROWN_FACTOR * self._start_bytes
+
+    def take(self) -> tuple[bytearray, int]:
+        """What to write, and where."""
+        data = bytearray()
+        for payload in self._pending:
+            self._sequence += 1
+            data += sealed(command_record(self._sequence, self._synced_sequence, payload), self._salt)
+        self._pending.clear()
+        offset = self._end
+        self._end += len(data)
+        return data, offset
+
+    def synced(self) -> None:
+        """Everything taken so far is on disk."""
+        self._synced_sequence = self._sequence
+
+    def forget_pending(self) -> None:
+        """What was appended and not written is in the snapshot that is about to be written instead."""
+        self._pending.clear()
+
+    def rewrite(self, commands: Iterable[Command]) -> None:
+        """A new file with these commands takes the place of the old one. Blocks; nothing may be in flight."""
+        number = self._number + 1
+        salt = file_salt(self._directory_salt, CATALOG, number)
+        data = bytearray(encode_head(CATALOG, number, self._directory_salt))
+        sequence = 0
+        for command in commands:
+            sequence += 1
+            data += sealed(command_record(sequence, 0, encode_command(command)), salt)
+        sequence += 1
+        data += sealed(command_record(sequence, sequence - 1, b""), salt)
+        path = self._layout.catalog_log(number)
+        # Under another name first: a file that is called right is whole.
+        new = path.with_suffix(".new")
+        remove_files([new])
+        fd = create_file(new, bytes(data))
+        new.rename(path)
+        sync_directory(path.parent)
+        if self.fd >= 0:
+            os.close(self.fd)
+            remove_files([self._layout.catalog_log(self._number)])
+        self.fd, self._number, self._salt = fd, number, salt
+        self._sequence = self._synced_sequence = sequence
+        self._start_bytes = self._end = len(data)
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1

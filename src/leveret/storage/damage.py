@@ -1,0 +1,53 @@
+"""Damage that was found: what, where, and what was done about it. Always logged, never passed over in silence."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from leveret.runtime.files import sync_directory
+from leveret.runtime.log import get_logger
+from leveret.storage.layout import Layout
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    path: Path
+    offset: int
+    size: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path} at {self.offset}, {self.size} octets: {self.what}"
+
+
+class DamageReport:
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self.found: list[Damage] = []
+        self._kept: set[Path] = set()
+
+    def add(self, path: Path, offset: int, size: int, what: str) -> None:
+        """Logs it, and keeps a copy of the file as it was found, before anything is made good."""
+        damage = Damage(path, offset, size, what)
+        self.found.append(damage)
+        copy = self.keep(path)
+        log.error("damage in the store", file=str(path), offset=offset, size=size, what=what, copy=str(copy))
+
+    def keep(self, path: Path) -> Path:
+        """A copy of the file in quarantine, one a start; earlier ones stay."""
+        copy = self._layout.quarantine / path.name
+        if path in self._kept or not path.exists():
+            return copy
+        self._kept.add(path)
+        number = 1
+        while copy.exists():
+            copy = self._layout.quarantine / f"{path.name}.{number}"
+            number += 1
+        shutil.copyfile(path, copy)
+        copy.chmod(0o600)
+        sync_directory(self._layout.quarantine)
+        return copy

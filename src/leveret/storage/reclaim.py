@@ -1,0 +1,229 @@
+"""Giving disk space back: indexes for full segments, deletion of dead ones, and compaction of those nearly dead.
+
+A segment is dead when no message in a queue has its record there. It may go once nothing that remains needs its notes:
+a note that a message is settled must outlive the record of that message. So segments go in an order, oldest first as a
+rule, each deletion made durable before the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from leveret.core.compact import Compaction
+from leveret.core.journal import Journal
+from leveret.core.queue import ClassicQueue
+from leveret.core.segment import Segment
+from leveret.runtime.log import get_logger
+from leveret.storage.committer import Committer
+from leveret.storage.index_file import read_index
+from leveret.storage.layout import Layout
+from leveret.storage.segment_files import SegmentFiles
+
+log = get_logger(__name__)
+
+# Fewer sealed segments than this are left alone, however empty they are.
+COMPACTED_MIN = 4
+# A segment is compacted when at most one of so many of its messages is still wanted, and that for a while: what is being
+# drained anyway is not worth copying.
+SPARSE_FACTOR = 4
+SPARSE_AGE_S = 1.0
+# How often it is looked for something to do.
+LOOK_EVERY_S = 0.05
+
+
+class Reclaimer:
+    """`collect_unacked` adds what channels hold of a segment to a dict, see core.channel.Channel.collect_located."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        journal: Journal,
+        pager: Journal,
+        files: SegmentFiles,
+        committer: Committer,
+        queues: dict[int, ClassicQueue],
+        collect_unacked: Callable[[int, dict[tuple[int, int], object]], None],
+    ) -> None:
+        self._layout = layout
+        self._journal = journal
+        self._pager = pager
+        self._files = files
+        self._committer = committer
+        self._queues = queues
+        self._collect_unacked = collect_unacked
+        # Sealed segments whose index is not written yet.
+        self._unindexed: list[Segment] = []
+        # Sealed segments without a live message.
+        self._dead: dict[int, Segment] = {}
+        # Since when a segment has been sparse.
+        self._sparse_since: dict[int, float] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._next_look = 0.0
+        self._closed = False
+        self.deleted_total = 0
+        self.compacted_total = 0
+
+    def recovered(self, segment: Segment) -> None:
+        """A segment that was there at the start."""
+        if segment.live == 0:
+            self._dead[segment.id] = segment
+
+    def look(self) -> None:
+        """To be called after every commit: cheap when there is nothing to do."""
+        if self._journal.drained or self._pager.drained:
+            self._sort_out()
+        if self._task is not None or self._timer is not None or self._closed:
+            return
+        if len(self._journal.segments) < COMPACTED_MIN and not self._unindexed and not self._dead:
+            return
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._next_look:
+            self._timer = loop.call_at(self._next_look, self._look_now)
+        else:
+            self._look_now()
+
+    def _look_now(self) -> None:
+        self._timer = None
+        if not self._closed and self._task is None:
+            loop = asyncio.get_running_loop()
+            self._next_look = loop.time() + LOOK_EVERY_S
+            self._task = loop.create_task(self._work())
+            self._task.add_done_callback(self._worked)
+
+    def _sort_out(self) -> None:
+        drained = self._journal.drained + self._pager.drained
+        self._journal.drained.clear()
+        self._pager.drained.clear()
+        for segment in dict.fromkeys(drained):
+            if segment.live == 0:
+                self._dead[segment.id] = segment
+            elif segment.index is not None and segment not in self._unindexed:
+                self._unindexed.append(segment)
+
+    def _worked(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if not task.cancelled() and task.exception() is not None:
+            log.error("reclaiming disk space failed; it is tried again", error=repr(task.exception()))
+
+    async def _work(self) -> None:
+        await self._write_indexes()
+        while await self._delete_some():
+            pass
+        segment = self._choose()
+        if segment is not None:
+            await self._compact(segment)
+
+    # ---- indexes
+
+    async def _write_indexes(self) -> None:
+        for segment in [segment for segment in self._unindexed if self._is_safe(segment)]:
+            self._unindexed.remove(segment)
+            if segment.live > 0 and segment.index is not None:
+                await self._files.run(self._files.write_index, segment, segment.take_index())
+                self._files.close_writer(segment.id)
+
+    def _is_safe(self, segment: Segment) -> bool:
+        """Whether everything in it is on disk, and whatever was copied out of it, too."""
+        if segment.paging:
+            return bool(segment.written == segment.end)
+        synced: bool = segment.last_sequence <= self._journal.synced_sequence
+        copied: bool = segment.copied_batch <= self._journal.synced_batch
+        return synced and copied
+
+    # ---- deleting
+
+    async def _delete_some(self) -> bool:
+        """Deletes the dead segments that nothing depends on; true if others may have become free by that."""
+        existing = self._journal.segments
+        free = []
+        for segment in self._dead.values():
+            segment.settles.intersection_update(existing.keys())
+            if segment.live == 0 and not segment.settles and self._is_safe(segment) and self._is_forgotten(segment):
+                free.append(segment)
+        if not free:
+            return False
+        for segment in free:
+            del self._dead[segment.id]
+            if segment in self._unindexed:
+                self._unindexed.remove(segment)
+        await self._files.run(self._files.remove, free)
+        for segment in free:
+            del existing[segment.id]
+            self._files.forget(segment)
+            self.deleted_total += 1
+        return bool(self._dead)
+
+    def _is_forgotten(self, segment: Segment) -> bool:
+        """What it knows of deliveries is noted elsewhere first."""
+        again = [ledger for ledger in segment.handed if ledger.live > 0]
+        segment.handed.clear()
+        for ledger in again:
+            ledger.note_again()
+        if again:
+            segment.copied_batch = self._committer.require_sync()
+        return not again
+
+    # ---- compacting
+
+    def _choose(self) -> Segment | None:
+        """The oldest segment worth compacting: hardly anything in it lives, or only its notes keep it."""
+        now = asyncio.get_running_loop().time()
+        sealed = [segment for segment in self._journal.segments.values() if segment.sealed and not segment.paging]
+        if len(sealed) < COMPACTED_MIN:
+            return None
+        sparse = [segment for segment in sealed if self._is_sparse(segment)]
+        self._sparse_since = {segment.id: self._sparse_since.get(segment.id, now) for segment in sparse}
+        if sparse and self._timer is None:
+            # Nothing else may happen meanwhile that would make us look.
+            self._timer = asyncio.get_running_loop().call_later(SPARSE_AGE_S, self._look_now)
+        for segment in sparse:
+            if now - self._sparse_since[segment.id] >= SPARSE_AGE_S:
+                return segment
+        return None
+
+    def _is_sparse(self, segment: Segment) -> bool:
+        if segment.damaged or segment.copied_batch != 0 or not self._is_safe(segment):
+            return False
+        if segment.live == 0:
+            return bool(segment.settles) and len(self._dead) >= COMPACTED_MIN
+        return bool(segment.live * SPARSE_FACTOR <= segment.placed)
+
+    async def _compact(self, segment: Segment) -> None:
+        """Copies what lives to the end of the log; the deletion follows when that is on disk."""
+        if segment.index is not None:
+            notes = segment.copy_index()
+        else:
+            index = await self._files.run(read_index, self._layout.index(segment.id), segment.id)
+            if index is None:
+                segment.damaged = True
+                return
+            notes = index.notes
+        data = await self._files.run(segment.path.read_bytes)
+        if segment.live > 0 and any(queue.ready.has_load() for queue in self._queues.values()):
+            # Its bodies may be on their way from the very place they would be moved from.
+            return
+        in_memory: dict[tuple[int, int], object] = {}
+        if segment.live > 0:
+            for queue in self._queues.values():
+                queue.ready.collect_located(segment.id, in_memory)
+            self._collect_unacked(segment.id, in_memory)
+        compaction = Compaction(self._journal, segment, self._queues, in_memory)
+        compaction.run(notes, data)
+        for offset in compaction.damaged:
+            segment.damaged = True
+            log.error("a message cannot be read and stays where it is", file=str(segment.path), offset=offset)
+        segment.settles.clear()
+        segment.copied_batch = self._committer.require_sync()
+        self.compacted_total += 1
+        if segment.live == 0:
+            self._dead[segment.id] = segment
+        log.debug("compacted", file=str(segment.path), copied=compaction.copied, left=segment.live)
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])

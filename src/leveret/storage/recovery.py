@@ -1,0 +1,189 @@
+"""What the log has, after whatever happened: read the indexes, scan what has none, cut a torn end, report damage.
+
+Everything done here can be done again: a crash in the middle of it, or right after, finds the same. The end of the log
+is where the last good record ends. A stretch without a good record is a torn end if nothing in the log says that it had
+been synced, and damage if something does. Works before the loop runs; blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leveret.core.rebuild import QueueBook, Rebuild
+from leveret.core.scan import Scan
+from leveret.runtime.files import cut_file, remove_files, replace_file
+from leveret.runtime.log import get_logger
+from leveret.storage.damage import DamageReport
+from leveret.storage.file_head import HEAD_BYTES, SEGMENT, file_salt
+from leveret.storage.index_file import SegmentIndex, encode_index, read_index
+from leveret.storage.layout import INDEX_SUFFIX, SEGMENT_SUFFIX, Layout, numbered_files
+
+log = get_logger(__name__)
+
+
+@dataclass(slots=True)
+class FoundSegment:
+    number: int
+    path: Path
+    salt: int
+    index: SegmentIndex
+    # Numbers of the segments whose records its notes are about.
+    settles: set[int] = field(default_factory=set)
+    live: int = 0
+    damaged: bool = False
+
+
+@dataclass(slots=True)
+class RecoveredLog:
+    segments: dict[int, FoundSegment]
+    books: dict[int, QueueBook]
+    next_sequence: int
+    next_number: int
+
+
+class Recovery:
+    def __init__(self, layout: Layout, directory_salt: int, report: DamageReport) -> None:
+        self._layout = layout
+        self._directory_salt = directory_salt
+        self._report = report
+        self._scans: dict[int, tuple[FoundSegment, Scan, int]] = {}
+        self._segments: dict[int, FoundSegment] = {}
+
+    def run(self) -> RecoveredLog:
+        remove_files(list(self._layout.pages.iterdir()))
+        paths = numbered_files(self._layout.log, SEGMENT_SUFFIX)
+        for number, path in paths.items():
+            self._read(number, path)
+        synced = max((found.index.synced_sequence for found in self._segments.values()), default=0)
+        cut = None
+        for number in list(self._scans):
+            if cut is not None:
+                # Everything behind a torn place was written in the same moment, and nobody was told of it.
+                self._discard(number)
+            else:
+                cut = self._judge(number, synced)
+        self._check_ends(synced)
+        self._remove_empty()
+        self._remove_lone_indexes()
+        rebuild = self._rebuild()
+        last = max([synced, *(found.index.last_sequence for found in self._segments.values())])
+        next_number = max(paths, default=0) + 1
+        return RecoveredLog(self._segments, rebuild.books, last + 1, next_number)
+
+    # ---- reading
+
+    def _read(self, number: int, path: Path) -> None:
+        salt = file_salt(self._directory_salt, SEGMENT, number)
+        index = read_index(self._layout.index(number), number)
+        if index is not None and path.stat().st_size >= index.end:
+            self._segments[number] = FoundSegment(number, path, salt, index)
+            return
+        self._scan(number, path, salt)
+
+    def _scan(self, number: int, path: Path, salt: int) -> None:
+        data = path.read_bytes()
+        scan = Scan(salt)
+        scan.run(data, HEAD_BYTES)
+        found = FoundSegment(number, path, salt, _index_of(number, scan))
+        self._segments[number] = found
+        # Octets behind the last record that are not just reserved room.
+        rest = len(data[scan.end :].rstrip(b"\0")) if scan.end < len(data) else 0
+        self._scans[number] = (found, scan, rest)
+
+    # ---- judging
+
+    def _judge(self, number: int, synced: int) -> int | None:
+        """Reports damage; cuts a torn end and says where. Writes the index, so that this is judged once."""
+        found, scan, rest = self._scans[number]
+        for start, end, missing in scan.gaps:
+            if missing > synced:
+                log.warning("the torn end of the log is cut", file=str(found.path), offset=start)
+                cut_file(found.path, start)
+                self._scan(number, found.path, found.salt)
+                self._write_index(number)
+                return start
+            found.damaged = True
+            self._report.add(found.path, start, max(end - start, 1), "records of the log are lost")
+        if rest and scan.last_sequence >= synced:
+            log.warning("the torn end of the log is cut", file=str(found.path), offset=scan.end)
+        if scan.records:
+            self._write_index(number)
+        return None
+
+    def _write_index(self, number: int) -> None:
+        found, scan, _ = self._scans[number]
+        if scan.records:
+            cut_file(found.path, scan.end)
+            replace_file(self._layout.index(number), encode_index(found.index))
+
+    def _discard(self, number: int) -> None:
+        found, scan, _ = self._scans[number]
+        log.warning("a segment behind the torn end of the log is dropped", file=str(found.path), records=scan.records)
+        remove_files([found.path, self._layout.index(number)])
+        del self._segments[number]
+
+    def _check_ends(self, synced: int) -> None:
+        """A segment's last records may be missing without a trace in itself: its neighbour knows, or the evidence."""
+        numbers = list(self._segments)
+        for i, number in enumerate(numbers):
+            found = self._segments[number]
+            following = numbers[i + 1] if i + 1 < len(numbers) else None
+            if number not in self._scans:
+                continue
+            if following is not None and following == number + 1 and self._segments[following].index.first_sequence:
+                expected = self._segments[following].index.first_sequence - 1
+            elif following is None:
+                expected = synced
+            else:
+                continue
+            if found.index.last_sequence and found.index.last_sequence < expected:
+                found.damaged = True
+                self._report.add(found.path, found.index.end, 1, "the last records of the segment are lost")
+
+    def _remove_empty(self) -> None:
+        """Segments without a record: made in advance and not used, or whose making the crash interrupted."""
+        for number, (found, scan, rest) in list(self._scans.items()):
+            if scan.records or number not in self._segments:
+                continue
+            if rest:
+                self._report.add(found.path, HEAD_BYTES, rest, "a segment without one good record")
+            remove_files([found.path, self._layout.index(number)])
+            del self._segments[number]
+
+    def _remove_lone_indexes(self) -> None:
+        """Indexes whose segment is gone, and half-written ones."""
+        lone = [
+            path
+            for path in self._layout.log.iterdir()
+            if (path.suffix == INDEX_SUFFIX and int(path.stem) not in self._segments) or path.suffix == ".new"
+        ]
+        if lone:
+            remove_files(lone)
+
+    # ---- queues
+
+    def _rebuild(self) -> Rebuild:
+        rebuild = Rebuild()
+        existing = set(self._segments)
+        for number, found in self._segments.items():
+            notes = found.index.notes
+            rebuild.add_notes(notes, 0, len(notes), number, existing, found.settles)
+            found.settles.discard(number)
+        return rebuild
+
+
+def _index_of(number: int, scan: Scan) -> SegmentIndex:
+    return SegmentIndex(number, scan.first_sequence, scan.last_sequence, scan.synced_sequence, scan.end, scan.notes)
+
+
+def finish_books(recovered: RecoveredLog, queue_ids: set[int]) -> None:
+    """Adds up what is live, for the queues that exist; what others had is dead."""
+    live: dict[int, int] = {}
+    superseded: set[int] = set()
+    for queue_id, book in recovered.books.items():
+        if queue_id in queue_ids:
+            book.finish(live, superseded)
+    for number, found in recovered.segments.items():
+        found.live = live.get(number, 0)
+        # An older copy of a message must go before anything that might say it is settled does.
+        found.settles |= {older for older in superseded if older < number}

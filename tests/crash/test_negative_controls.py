@@ -1,0 +1,62 @@
+"""The harness turns red when a rule is broken: the same rounds and checkers on brokers and disks that lie."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.crash.broken_broker import program
+from tests.crash.broker_process import BrokerProcess
+from tests.crash.fault_scenarios import fail_a_batch
+from tests.crash.faults import FaultyDisk
+from tests.crash.power import lose_power
+from tests.crash.rounds import CrashRound, seed_of
+from tests.crash.volume import Volume
+
+# A lie costs something in nearly every cycle; a few make sure.
+_CYCLES: Final = 3
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+
+@pytest.fixture
+def broken_broker(tmp_path: Path, disk: FaultyDisk) -> Iterator[BrokerProcess]:
+    """On a faulty disk, and deaf to what it says."""
+    running = BrokerProcess(tmp_path, environment=disk.environment, program=program("ignore-sync-errors"))
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+def test_kills_find_what_was_not_written(broker_on_faulty_disk: BrokerProcess, disk: FaultyDisk) -> None:
+    """The disk takes what is declared and, from then on, forgets every write."""
+    crash_round = CrashRound(broker_on_faulty_disk, BrokerProcess.kill, seed_of(0))
+    with pytest.raises(AssertionError, match=r"x lost"):
+        crash_round.run(_CYCLES, after_declaring=lambda: disk.__setitem__("write_lies", 1))
+
+
+def test_power_loss_finds_what_was_not_synced(broker_on_volume: BrokerProcess, volume: Volume) -> None:
+    broker_on_volume.configure({"storage": {"sync": False}})
+    crash_round = CrashRound(broker_on_volume, lambda it: lose_power(it, volume), seed_of(0), power_loss=True)
+    with pytest.raises(AssertionError, match=r"x lost"):
+        crash_round.run(_CYCLES)
+
+
+def test_kills_do_not_find_what_was_not_synced(broker: BrokerProcess) -> None:
+    """Which is why there are power losses: after a kill the page cache still has everything."""
+    broker.configure({"storage": {"sync": False}})
+    CrashRound(broker, BrokerProcess.kill, seed_of(0)).run(_CYCLES)
+
+
+def test_sync_errors_find_who_ignores_them(broken_broker: BrokerProcess, disk: FaultyDisk) -> None:
+    with pytest.raises(AssertionError, match="a confirm for a failed batch"):
+        fail_a_batch(broken_broker, disk, "sync_fails_at", 1)
+
+
+def test_kills_find_what_a_failed_sync_took(broken_broker: BrokerProcess, disk: FaultyDisk) -> None:
+    """What Linux has dropped is gone for good, whatever the next sync says."""
+    crash_round = CrashRound(broken_broker, BrokerProcess.kill, seed_of(0))
+    with pytest.raises(AssertionError, match=r"x lost"):
+        crash_round.run(_CYCLES, after_declaring=lambda: disk.__setitem__("sync_fails_at", 10))
