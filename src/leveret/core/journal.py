@@ -27,11 +27,11 @@ if not cython.compiled:
 
 FIRST_BUFFER_BYTES = 65536
 # A buffer that grew beyond this is freed once its batch is written.
-KEPT_BUFFER_BYTES = 4194304
+KEPT_BUFFER_BYTES = 2097152
 FIRST_NOTES_BYTES = 4096
 # Above the first, publishers are not read until the disk has brought it below the second.
-CONGESTED_BYTES = 33554432
-CALM_BYTES = 8388608
+CONGESTED_BYTES = 8388608
+CALM_BYTES = 2097152
 # A segment that found no successor in time grows on, but not beyond this: offsets have 32 bits.
 GROWN_BYTES_MAX = 1073741824
 OFFSET_MASK = 0xFFFFFFFF
@@ -42,7 +42,18 @@ PARTS_MAX = 8
 class Ledger:
     """One durable queue's side of the log. Acks gather here as runs, so that a thousand in a row are one note."""
 
-    __slots__ = ("closed", "handed", "id", "journal", "live", "noted_handed", "run_count", "run_first", "run_segment", "touched")
+    __slots__ = (
+        "closed",
+        "handed",
+        "id",
+        "journal",
+        "live",
+        "noted_handed",
+        "run_count",
+        "run_first",
+        "run_segment",
+        "touched",
+    )
 
     def __init__(self, journal, id):
         self.journal = journal

@@ -47,7 +47,12 @@ class Load:
         offset = location & 0xFFFFFFFF
         end = offset + length
         extent = self.extents[len(self.extents) - 1] if self.extents else None
-        if extent is None or extent[0] != segment or offset < extent[1] or offset > extent[1] + extent[2] + GAP_BYTES_MAX:
+        if (
+            extent is None
+            or extent[0] != segment
+            or offset < extent[1]
+            or offset > extent[1] + extent[2] + GAP_BYTES_MAX
+        ):
             extent = [segment, offset, length, self.size]
             self.extents.append(extent)
             self.size += length

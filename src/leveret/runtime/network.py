@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import resource
 import socket
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -21,6 +22,8 @@ RECEIVE_BYTES = 131072
 # Pieces of one sendmsg; the kernel takes at most 1024.
 PIECES_MAX = 64
 ACCEPTS_A_TURN = 64
+# File descriptors that connections never get: the store needs some whatever happens.
+DESCRIPTORS_KEPT = 160
 # How long accepting pauses when the process is out of file descriptors.
 ACCEPT_PAUSE_S = 0.5
 # How long a closing connection may take to send its last octets and to see the peer close.
@@ -65,6 +68,7 @@ class Switchboard:
         # The last batch of the log that is on disk, and outboxes that wait for a later one.
         self._safe_batch = 0
         self._held: dict[Any, bool] = {}
+        self.open_pumps = 0
 
     def holds(self, outbox: Any) -> bool:
         """Whether the outbox must wait for the disk; then it is flushed when the disk is done."""
@@ -126,6 +130,7 @@ class Pump:
 
     def __init__(self, board: Switchboard, sock: socket.socket, peer: tuple[str, int]) -> None:
         self._board = board
+        board.open_pumps += 1
         self._sock: socket.socket | None = sock
         self._fd = sock.fileno()
         self.peer = peer
@@ -285,6 +290,7 @@ class Pump:
         if self._drain_timer is not None:
             self._drain_timer.cancel()
         sock.close()
+        self._board.open_pumps -= 1
         endpoint, self.endpoint = self.endpoint, None
         if endpoint is not None:
             endpoint.outbox.owner = None
@@ -296,7 +302,7 @@ class Pump:
 
 
 class Listener:
-    """A listening socket. Accepts in small batches, and pauses while the process is out of file descriptors."""
+    """A listening socket. Accepts in small batches, and pauses while the process runs out of file descriptors."""
 
     def __init__(self, board: Switchboard, host: str, port: int, accept: Callable[[Pump], None]) -> None:
         self._board = board
@@ -318,7 +324,12 @@ class Listener:
         board.loop.add_reader(self._sock.fileno(), self._acceptable)
 
     def _acceptable(self) -> None:
-        for _ in range(ACCEPTS_A_TURN):
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        room = limit - min(DESCRIPTORS_KEPT, limit // 2) - self._board.open_pumps
+        if room <= 0:
+            self._pause()
+            return
+        for _ in range(min(ACCEPTS_A_TURN, room)):
             try:
                 sock, peer = self._sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):

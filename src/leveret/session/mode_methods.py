@@ -33,7 +33,9 @@ def tx_commit(desk: ChannelDesk, method: TxCommit) -> None:
     _check_transactional(desk)
     desk.core.commit()
     desk.send(TxCommitOk())
-    desk.session.hold_output()
+    journal = desk.session.journal
+    if journal is not None and (journal.awake or journal.drowsy):
+        desk.session.hold_output()
 
 
 def tx_rollback(desk: ChannelDesk, method: TxRollback) -> None:

@@ -1,11 +1,11 @@
 """Where everything is in a data directory, and whether it is ours to use.
 
-    lock                     held by the one broker that uses the directory
-    format                   the format's version and the salt of all checksums, as one line of text
-    catalog/0000000001.log   what exists; the newest file counts
-    log/0000000007.segment   messages and what became of them        log/0000000007.index   a sealed segment's index
-    pages/                   transient messages that memory had no room for; emptied at every start
-    quarantine/              copies of damaged files, for people to look at"""
+lock                     held by the one broker that uses the directory
+format                   the format's version and the salt of all checksums, as one line of text
+catalog/0000000001.log   what exists; the newest file counts
+log/0000000007.segment   messages and what became of them        log/0000000007.index   a sealed segment's index
+pages/                   transient messages that memory had no room for; emptied at every start
+quarantine/              copies of damaged files, for people to look at"""
 
 from __future__ import annotations
 

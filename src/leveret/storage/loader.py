@@ -63,9 +63,17 @@ class Loader:
         if len(self._buffer) < load.size or len(self._buffer) > 4 * load.size + (4 << 20):
             self._buffer = bytearray(load.size)
         for number, offset, size, place in load.extents:
-            self._disk.read(self._files.reader(self._journal.segments[number]), self._buffer, place, size, offset)
+            self._disk.read(self._reader(number), self._buffer, place, size, offset)
         self._current = (queue, load, self._buffer)
         self._disk.submit()
+
+    def _reader(self, number: int) -> int:
+        """A descriptor to read the segment with; -1 if it cannot be opened, which ends as damage of what is in it."""
+        try:
+            return self._files.reader(self._journal.segments[number])
+        except OSError as error:
+            log.error("a segment cannot be opened", segment=number, error=error.strerror)
+            return -1
 
     def _done(self) -> None:
         self._disk.finish()

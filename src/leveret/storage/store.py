@@ -37,10 +37,11 @@ SEGMENT_BYTES = 16 * 1024 * 1024
 WINDOW_BYTES = 2 * 1024 * 1024
 WINDOW_BYTES_PRESSED = 64 * 1024
 # What one step of paging lets go at most, so that the loop goes on.
-PAGED_BYTES_A_STEP = 16 * 1024 * 1024
+PAGED_BYTES_A_STEP = 4 * 1024 * 1024
+PAGED_QUEUES_A_STEP = 4096
 # How often a segment that could not be made is tried again.
 RETRY_S = 0.5
-CLOSE_DEADLINE_S = 10.0
+CLOSE_DEADLINE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,7 @@ class Store:
             raise StartupError(f"cannot read the data directory {root}: {error}") from error
         self.next_queue_id = max(self._recovered.books, default=0) + 1
         self._segments: dict[int, Segment] = {}
-        self._files = SegmentFiles(
-            self._layout, directory_salt, settings.segment_bytes, self._recovered.next_number
-        )
+        self._files = SegmentFiles(self._layout, directory_salt, settings.segment_bytes, self._recovered.next_number)
         self.journal = Journal(self._segments, settings.segment_bytes, self._wake)
         self._pager = Journal(self._segments, settings.segment_bytes, self._wake, True)
         self.shelf = Shelf(self._pager, WINDOW_BYTES, self._want)
@@ -82,6 +81,7 @@ class Store:
         self._committer: Committer | None = None
         self._loader: Loader | None = None
         self._reclaimer: Reclaimer | None = None
+        self._to_page: list[ClassicQueue] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._making: dict[bool, bool] = {False: False, True: False}
@@ -223,6 +223,8 @@ class Store:
         self._loader.written()
         self._make_spares()
         self._reclaimer.look()
+        if self.shelf.pressed:
+            self._page_out()
         if not self.journal.congested:
             self.on_calm()
         self.kick()
@@ -311,11 +313,19 @@ class Store:
         """Memory is short, or no longer: bodies are let go, a bounded step at a time."""
         self.shelf.pressed = pressed
         self.shelf.window_bytes = WINDOW_BYTES_PRESSED if pressed else WINDOW_BYTES
-        if not pressed or self._pager.congested:
+        if pressed:
+            self._page_out()
+
+    def _page_out(self) -> None:
+        """One step, unless the disk still has the last one: then the next follows when that is written."""
+        if self._pager.end > 0 or self._pager.in_flight_bytes > 0:
             return
+        if not self._to_page:
+            self._to_page = list(self.all_queues())
         left = PAGED_BYTES_A_STEP
-        for queue in self.all_queues():
-            left -= queue.page_out(left)
+        # Goes on where the last step ended: there may be a hundred thousand queues.
+        for _ in range(min(PAGED_QUEUES_A_STEP, len(self._to_page))):
+            left -= self._to_page.pop().page_out(left)
             if left <= 0:
                 break
 
