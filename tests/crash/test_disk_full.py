@@ -13,6 +13,7 @@ from tests.crash import checkers
 from tests.crash.broker_process import BrokerProcess, Settings
 from tests.crash.client import Address, connected
 from tests.crash.consumer import Consumer, Manners
+from tests.crash.fault_scenarios import names_the_disk
 from tests.crash.faults import wait_for
 from tests.crash.history import History
 from tests.crash.load import drain
@@ -168,7 +169,7 @@ def test_an_alien_file_that_leaves_nothing(
     confirmed = filling.history.confirmed_count
     wait_for("confirms", lambda: filling.history.confirmed_count > confirmed)
     filling.judge()
-    assert all("storage" in refusal.lower() for refusal in filling.history.refusals), filling.history.refusals
+    assert all(map(names_the_disk, filling.history.refusals)), filling.history.refusals
 
 
 def restart_with_backlog(broker: BrokerProcess, volume: Volume, filling: Filling, but_bytes: int) -> Path:

@@ -15,6 +15,7 @@ from leveret.catalog.catalog import Catalog
 from leveret.catalog.commands import Added, Change, Command, Removed
 from leveret.catalog.passwords import SALT_BYTES, hash_known_password
 from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, QueueRecord, User, Vhost
+from leveret.catalog.repair import is_possible, missing_vhost
 from leveret.catalog.snapshot import is_durable, snapshot
 from leveret.core.queue import ClassicQueue
 from leveret.runtime.clock import Clock
@@ -85,20 +86,30 @@ class Broker:
             return
         found = store.take_commands()
         for command in found:
-            # Not by `apply`: what comes from the log is not logged again.
-            for change in self.catalog.apply(command):
-                if isinstance(change.record, QueueRecord):
-                    store.next_queue_id = max(store.next_queue_id, change.record.id + 1)
-                self._reflect(change)
+            if store.catalog.damaged:
+                missing = missing_vhost(self.catalog, command)
+                if missing is not None:
+                    self._replay(store, missing)
+                if not is_possible(self.catalog, command):
+                    log.error("a command is left out, because what it needs was lost", command=repr(command))
+                    continue
+            self._replay(store, command)
         store.snapshot = lambda: snapshot(self.catalog)
         store.all_queues = self._all_queues
         store.on_calm = self._disk_calmed
         store.collect_unacked = self._collect_unacked
-        if not found:
+        if not found or not self.catalog.users:
             self.create_defaults()
         self._adopt_orphans(store)
         store.rewrite_catalog_now()
         store.restore()
+
+    def _replay(self, store: Store, command: Command) -> None:
+        """Like `apply`, but what comes from the log is not logged again."""
+        for change in self.catalog.apply(command):
+            if isinstance(change.record, QueueRecord):
+                store.next_queue_id = max(store.next_queue_id, change.record.id + 1)
+            self._reflect(change)
 
     def _adopt_orphans(self, store: Store) -> None:
         """Messages whose queue a damaged catalog no longer knows are put where people find them."""

@@ -50,7 +50,7 @@ class Consumer(Subscriber):
             channel.number,
             self.prefix,
             channel.last_tag,
-            entry.delivery_count > 0,
+            entry.seen,
             entry.message,
             channel.intake.payload_max,
         )
@@ -101,7 +101,7 @@ class Getter(Subscriber):
             channel.outbox,
             channel.number,
             channel.last_tag,
-            entry.delivery_count > 0,
+            entry.seen,
             entry.message,
             self.queue.ready_count(),
             channel.intake.payload_max,

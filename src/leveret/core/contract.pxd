@@ -26,6 +26,7 @@ cdef class Entry:
     cdef readonly unsigned long long position
     cdef readonly unsigned long long tag
     cdef readonly unsigned int delivery_count
+    cdef readonly bint seen
 
 
 @cython.locals(entry=Entry)

@@ -22,7 +22,7 @@ class Entry:
     """One message in one queue. It is in exactly one place: the queue's ready list, or the unacked list of the
     channel whose subscriber holds it."""
 
-    __slots__ = ("delivery_count", "holder", "message", "position", "tag")
+    __slots__ = ("delivery_count", "holder", "message", "position", "seen", "tag")
 
 
 def make_entry(message, position):
@@ -32,6 +32,8 @@ def make_entry(message, position):
     entry.position = position
     entry.tag = 0
     entry.delivery_count = 0
+    # Whether somebody may have got it before: then it says so with its next delivery.
+    entry.seen = False
     return entry
 
 

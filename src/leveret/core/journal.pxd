@@ -3,7 +3,7 @@ cimport cython
 from leveret.core.message cimport Message
 from leveret.core.octets cimport copy_octets, read_u32, write_u16, write_u32, write_u64
 from leveret.core.records cimport (
-    COUNTED, HANDED, HEAD_BYTES, MESSAGE, NOTE_BYTES, NOTES, PAGED, PLACED, SETTLED, TARGET_BYTES, padded, write_head,
+    CLOSED, COUNTED, HANDED, HEAD_BYTES, MESSAGE, NOTE_BYTES, NOTES, PAGED, PLACED, SETTLED, TARGET_BYTES, padded, write_head,
     write_note,
 )
 from leveret.core.segment cimport Segment
@@ -58,6 +58,7 @@ cdef class Journal:
     cdef readonly Py_ssize_t end
     cdef bytearray other
     cdef readonly Segment segment
+    cdef Segment last_found
     cdef public Segment spare
     cdef list parts
     cdef Py_ssize_t part_start
@@ -80,6 +81,7 @@ cdef class Journal:
     cdef unsigned int paged_length
     cdef readonly unsigned int copied_length
     cdef public list drained
+    cdef bint closed
     cdef readonly unsigned long long appended_total
     cdef readonly unsigned long long appended_bytes_total
 
@@ -87,7 +89,8 @@ cdef class Journal:
     cdef int want_notes(self) except -1
     cpdef object use_segment(self, Segment segment)
     cdef int roll(self) except -1
-    @cython.locals(number="unsigned long long", segment=Segment)
+    cdef Segment find_segment(self, unsigned long long location)
+    @cython.locals(segment=Segment)
     cpdef int release(self, unsigned long long location) except -1
     @cython.locals(size=Py_ssize_t, grown=bytearray, p="unsigned char*")
     cdef int reserve(self, Py_ssize_t count) except -1
@@ -101,13 +104,13 @@ cdef class Journal:
     cpdef unsigned long long page(self, Message message) except 0
     @cython.locals(source="const unsigned char*", head=Py_ssize_t, copied=Py_ssize_t, to=Py_ssize_t, p="unsigned char*", segment=Segment, offset="unsigned int", body_size="unsigned int", target_at=Py_ssize_t, index="unsigned char*", queue="unsigned long long", position="unsigned long long")
     cpdef unsigned long long append_copy(self, bytes data, Py_ssize_t at, Py_ssize_t length, list targets) except 0
-    @cython.locals(segment=Segment)
     cpdef bint is_page(self, unsigned long long location) except -1
     @cython.locals(p="unsigned char*")
     cpdef int add_note(self, unsigned long long queue, unsigned long long first, unsigned int a, unsigned int b, unsigned int c, unsigned int kind) except -1
     cpdef int add_settled(self, unsigned long long queue, unsigned long long first, unsigned int count, unsigned int segment) except -1
     @cython.locals(length=Py_ssize_t, at=Py_ssize_t, p="unsigned char*", source="const unsigned char*", segment=Segment, ledger=Ledger)
     cdef int append_notes(self) except -1
+    cpdef int append_closed(self) except -1
     cdef int await_batch(self, Publisher publisher) except -1
     @cython.locals(publisher=Publisher, parts=list)
     cpdef object take_batch(self)

@@ -10,6 +10,7 @@ import cython
 if not cython.compiled:
     from leveret.core.pure_octets import copy_octets, read_u32, write_u16, write_u32, write_u64
     from leveret.core.records import (
+        CLOSED,
         COUNTED,
         HANDED,
         HEAD_BYTES,
@@ -175,6 +176,7 @@ class Journal:
         # The buffer of the batch before, to be used again.
         self.other = None
         self.segment = None
+        self.last_found = None
         # The empty segment that takes over when this one is full; the storage room provides the next one in time.
         self.spare = None
         self.parts = []
@@ -203,6 +205,8 @@ class Journal:
         self.copied_length = 0
         # Segments whose last live message has gone since somebody looked.
         self.drained = []
+        # The last record is written: nothing may follow it.
+        self.closed = False
         self.appended_total = 0
         self.appended_bytes_total = 0
 
@@ -224,9 +228,11 @@ class Journal:
     def use_segment(self, segment):
         """Goes on in this segment, which is empty."""
         self.segment = segment
+        self.last_found = segment
         self.segments[segment.id] = segment
         segment.paging = self.paging
-        segment.first_sequence = self.sequence
+        if segment.first_sequence == 0:
+            segment.first_sequence = self.sequence
         if not self.paging:
             segment.start_index()
         self.part_start = self.end
@@ -246,12 +252,15 @@ class Journal:
         self.use_segment(spare)
         return 0
 
+    def find_segment(self, location):
+        """The segment of a record that is counted as live. Mostly the same as the last time."""
+        if self.last_found.id != location >> 32:
+            self.last_found = self.segments[location >> 32]
+        return self.last_found
+
     def release(self, location):
         """One message less is in the segment of this location."""
-        number = location >> 32
-        segment = self.segment
-        if segment.id != number:
-            segment = self.segments[number]
+        segment = self.find_segment(location)
         segment.live -= 1
         if segment.live == 0 and segment.sealed:
             self.drained.append(segment)
@@ -362,8 +371,7 @@ class Journal:
         return location
 
     def is_page(self, location):
-        segment = self.segments[location >> 32]
-        return segment.paging
+        return self.find_segment(location).paging
 
     def append_copy(self, data, at, length, targets):
         """Compaction: the record at data[at] moves here, with these of its targets (a dict of (queue id, position)) and
@@ -444,6 +452,15 @@ class Journal:
         self.advance(length)
         return 0
 
+    def append_closed(self):
+        """The broker stops in good order: the last record of all."""
+        self.reserve(HEAD_BYTES)
+        write_head(self.p, self.end, HEAD_BYTES, self.sequence, CLOSED)
+        write_u64(self.p, self.end + 24, self.synced_sequence)
+        self.advance(HEAD_BYTES)
+        self.closed = True
+        return self.want_commit()
+
     # ---- batches
 
     def await_batch(self, publisher):
@@ -455,7 +472,8 @@ class Journal:
 
     def take_batch(self):
         """Closes the open batch; the next one goes into the other buffer."""
-        self.append_notes()
+        if not self.closed:
+            self.append_notes()
         parts = self.parts
         parts.append((self.segment, self.part_start, self.end, self.part_offset))
         waiters = [(publisher, publisher.accepted_seq) for publisher in self.waiters]
@@ -494,7 +512,7 @@ class Journal:
 
     def is_written(self, location):
         """Whether the record can be read from its file."""
-        segment = self.segments[location >> 32]
+        segment = self.find_segment(location)
         offset = location & OFFSET_MASK
         return offset < segment.written
 

@@ -6,6 +6,7 @@ from leveret.core.properties cimport Properties, scan_properties
 from leveret.core.records cimport HEAD_BYTES, record_length
 from leveret.core.segment cimport Segment
 
+cdef unsigned long long OFFSET_MASK
 cdef Py_ssize_t GAP_BYTES_MAX, SLOT_BYTES, LOAD_BYTES, LOAD_MESSAGES, LOAD_READS
 
 
@@ -18,11 +19,18 @@ cdef class Load:
     cdef bint of_returned
     cdef readonly Py_ssize_t size
     cdef readonly list extents
+    cdef unsigned long long segment
+    cdef Py_ssize_t start
+    cdef Py_ssize_t end
+    cdef Py_ssize_t place
     cdef readonly list damaged
 
     cdef bint is_full(self)
-    @cython.locals(segment="unsigned long long", offset="unsigned long long", end="unsigned long long", extent=list, p="unsigned char*")
+    @cython.locals(segment="unsigned long long", offset=Py_ssize_t, at=Py_ssize_t, p="unsigned char*")
     cdef int add(self, Message message, unsigned long long location, unsigned int length) except -1
+    cdef int seal(self) except -1
+    @cython.locals(at=Py_ssize_t)
+    cdef Py_ssize_t slot_room(self) except -1
     @cython.locals(p="const unsigned char*", slots="const unsigned char*", places="const unsigned char*", i=Py_ssize_t, location="unsigned long long", length=Py_ssize_t, at=Py_ssize_t, body_at=Py_ssize_t, segment=Segment, message=Message, last=Message)
     cpdef int finish(self, bytearray data, dict segments) except -1
     @cython.locals(address_size=Py_ssize_t, properties_size=Py_ssize_t, start=Py_ssize_t, known="const unsigned char*")

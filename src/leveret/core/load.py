@@ -18,6 +18,7 @@ LOAD_BYTES = 1048576
 LOAD_MESSAGES = 4096
 LOAD_READS = 48
 SLOT_BYTES = 32
+OFFSET_MASK = 0xFFFFFFFF
 
 
 class Load:
@@ -26,6 +27,7 @@ class Load:
 
     def __init__(self):
         self.slots = bytearray()
+        # Where each record stands in the buffer that is read into.
         self.places = bytearray()
         self.messages = []
         self.count = 0
@@ -33,8 +35,12 @@ class Load:
         self.of_returned = False
         # Octets of buffer that all reads together fill.
         self.size = 0
-        # [segment, offset, size, place in the buffer]
+        # (segment, offset, size, place in the buffer), once planned; the last read is still being added to.
         self.extents = []
+        self.segment = 0
+        self.start = 0
+        self.end = 0
+        self.place = 0
         # Locations whose records were not what they should be.
         self.damaged = []
 
@@ -42,29 +48,40 @@ class Load:
         return self.size >= LOAD_BYTES or self.count >= LOAD_MESSAGES or len(self.extents) >= LOAD_READS
 
     def add(self, message, location, length):
-        """Adds the slot that was just appended to `slots`, and sees which read brings its record."""
+        """Adds the slot that was just written at `slot_room`, and sees which read brings its record."""
         segment = location >> 32
-        offset = location & 0xFFFFFFFF
-        end = offset + length
-        extent = self.extents[len(self.extents) - 1] if self.extents else None
-        if (
-            extent is None
-            or extent[0] != segment
-            or offset < extent[1]
-            or offset > extent[1] + extent[2] + GAP_BYTES_MAX
-        ):
-            extent = [segment, offset, length, self.size]
-            self.extents.append(extent)
-            self.size += length
-        elif end > extent[1] + extent[2]:
-            self.size += end - extent[1] - extent[2]
-            extent[2] = end - extent[1]
-        self.places.extend(bytes(8))
+        offset = location & OFFSET_MASK
+        if segment != self.segment or offset < self.start or offset > self.end + GAP_BYTES_MAX:
+            self.seal()
+            self.segment = segment
+            self.start = offset
+            self.end = offset
+            self.place = self.size
+        if offset + length > self.end:
+            self.size += offset + length - self.end
+            self.end = offset + length
+        at = self.count * 8
+        if at == len(self.places):
+            self.places.extend(bytes(max(at, 512)))
         p = self.places
-        write_u64(p, self.count * 8, extent[3] + offset - extent[1])
+        write_u64(p, at, self.place + offset - self.start)
         self.messages.append(message)
         self.count += 1
         return 0
+
+    def seal(self):
+        """The last read is complete."""
+        if self.end > self.start:
+            self.extents.append((self.segment, self.start, self.end - self.start, self.place))
+            self.start = self.end
+        return 0
+
+    def slot_room(self):
+        """Where the next slot goes in `slots`."""
+        at = self.count * SLOT_BYTES
+        if at == len(self.slots):
+            self.slots.extend(bytes(max(at, 64 * SLOT_BYTES)))
+        return at
 
     def finish(self, data, segments):
         """Makes the messages, or brings back their bodies, from what was read into data. A damaged one stays None."""
@@ -72,11 +89,13 @@ class Load:
         slots = self.slots
         places = self.places
         last = None
+        segment = None
         for i in range(self.count):
             location = read_u64(slots, i * SLOT_BYTES + 8)
             length = read_u32(slots, i * SLOT_BYTES + 16)
             at = read_u64(places, i * 8)
-            segment = segments.get(location >> 32)
+            if segment is None or segment.id != location >> 32:
+                segment = segments.get(location >> 32)
             if segment is None or record_length(p, at, at + length, segment.salt) != length:
                 self.damaged.append(location)
                 self.messages[i] = None
@@ -84,6 +103,8 @@ class Load:
             message = self.messages[i]
             if message is None:
                 message = Message.__new__(Message)
+                message.address = None
+                message.properties = None
                 self.read_head(message, p, at, last)
                 message.location = location
                 message.length = length

@@ -29,7 +29,7 @@ cdef class ClassicQueue(Queue):
     cpdef int lend(self, Subscriber subscriber, Entry entry) except -1
     @cython.locals(entry=Entry)
     cpdef int give(self, Subscriber subscriber) except -1
-    @cython.locals(entry=Entry, message=Message)
+    @cython.locals(entry=Entry, message=Message, seen=bint)
     cdef int give_for_good(self, Subscriber subscriber) except -1
     @cython.locals(subscriber=Subscriber)
     cpdef int dispatch(self) except -1
@@ -39,7 +39,7 @@ cdef class ClassicQueue(Queue):
     cpdef object finish_load(self, Load load)
     cpdef object await_load(self, object call)
     cdef object stop_awaiting(self)
-    cpdef object restore(self, bytearray slots, Py_ssize_t count, unsigned long long next_position, unsigned long long handed)
+    cpdef object restore(self, bytearray slots, Py_ssize_t count, unsigned long long next_position, unsigned long long handed, bint all_seen)
     cpdef Py_ssize_t page_out(self, Py_ssize_t bytes_max) except -1
     cpdef int end(self, Entry entry) except -1
     cpdef int leave(self, Entry entry) except -1

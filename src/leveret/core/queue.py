@@ -94,14 +94,16 @@ class ClassicQueue(Queue):
             self.settled_total += 1
             return self.give_for_good(subscriber)
         entry = self.ready.pop()
-        if entry.delivery_count > 0:
+        if entry.seen:
             self.redelivered_total += 1
         return self.lend(subscriber, entry)
 
     def give_for_good(self, subscriber):
         message = self.ready.pop_message()
         if message is not None:
-            subscriber.hand(message, False)
+            seen = self.ready.fresh.popped_position <= self.ready.seen_upto
+            self.redelivered_total += seen
+            subscriber.hand(message, seen)
             if self.ledger is not None and message.properties.persistent:
                 self.ledger.settle(self.ready.fresh.popped_position, message.location)
             return 0
@@ -174,9 +176,12 @@ class ClassicQueue(Queue):
             for call in awaiting:
                 call()
 
-    def restore(self, slots, count, next_position, handed):
-        """For recovery: what the log has of this queue."""
+    def restore(self, slots, count, next_position, handed, all_seen):
+        """For recovery: what the log has of this queue. After a crash nobody knows how much more was handed out in the
+        last moment, so all of it is marked as seen."""
         self.ready.restore(slots, count, next_position)
+        if all_seen:
+            self.ready.seen_upto = next_position - 1
         self.ledger.live = count
         self.ledger.handed = handed
         if handed > 0:
@@ -216,6 +221,7 @@ class ClassicQueue(Queue):
             return self.end(entry)
         self.leave(entry)
         entry.delivery_count += 1
+        entry.seen = True
         self.requeued_total += 1
         self.ready.put_back(entry)
         return 0

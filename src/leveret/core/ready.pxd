@@ -24,6 +24,7 @@ cdef class ReadyList:
     cdef Ring kept
     cdef Load loading
     cdef readonly unsigned long long next_position
+    cdef unsigned long long seen_upto
     cdef readonly Py_ssize_t count
     cdef readonly long long bytes
 

@@ -39,6 +39,7 @@ class ReadyList:
         "loading",
         "next_position",
         "returned",
+        "seen_upto",
         "shelf",
     )
 
@@ -55,6 +56,8 @@ class ReadyList:
         self.loading = None
         # The position of the next fresh message.
         self.next_position = 1
+        # All up to here may have been handed out before a crash.
+        self.seen_upto = 0
         self.count = 0
         # Body bytes of everything ready.
         self.bytes = 0
@@ -140,6 +143,7 @@ class ReadyList:
         elif self.fresh.count > 0:
             message = self.fresh.pop()
             entry = make_entry(message, self.fresh.popped_position)
+            entry.seen = entry.position <= self.seen_upto
         else:
             return None
         self.count -= 1
@@ -183,6 +187,7 @@ class ReadyList:
             self.plan_cold(load, journal)
         if load.count == 0:
             return None
+        load.seal()
         self.loading = load
         return load
 
@@ -193,8 +198,7 @@ class ReadyList:
             if load.is_full() or not journal.is_written(message.location):
                 break
             if message.body is None:
-                at = len(load.slots)
-                load.slots.extend(bytes(SLOT_BYTES))
+                at = load.slot_room()
                 p = load.slots
                 write_slot(p, at, entry.position, message.location, message.length, message.body_size, 0)
                 load.add(message, message.location, message.length)
@@ -205,8 +209,7 @@ class ReadyList:
             location = self.cold.location_at(0)
             if location == 0 or not journal.is_written(location):
                 break
-            at = len(load.slots)
-            load.slots.extend(bytes(SLOT_BYTES))
+            at = load.slot_room()
             self.cold.copy_slot(0, load.slots, at)
             load.add(None, location, self.cold.number_at(0, LENGTH))
             self.drop_first_cold()
@@ -244,6 +247,7 @@ class ReadyList:
             return self.fresh.push(message, position)
         entry = make_entry(message, position)
         entry.delivery_count = deliveries
+        entry.seen = True
         if self.returned is None:
             self.returned = []
         return heap_push(self.returned, entry)

@@ -14,6 +14,7 @@ cdef enum:
     PAGED = 2
     NOTES = 3
     COMMAND = 4
+    CLOSED = 5
 
 # Kinds of notes
 cdef enum:

@@ -6,11 +6,12 @@
     16 u8   kind
     18 u16  MESSAGE: octets of the address
     20 u32  MESSAGE: number of targets         NOTES: number of notes
-    24 u32  MESSAGE: octets of the properties  NOTES: u64, the sequence up to which everything was synced before
-    28 u32  MESSAGE: octets of the body        COMMAND: as NOTES at 24
+    24 u32  MESSAGE: octets of the properties  others: u64, the sequence up to which everything was synced before
+    28 u32  MESSAGE: octets of the body
     32      MESSAGE: address, properties, body, then 16 octets a target: queue id, position in that queue
             NOTES: 32 octets a note, see write_note
             COMMAND: a command of the catalog as msgpack
+            CLOSED: nothing; the broker stopped in good order, and nothing was handed out since
 
 A record starts at a multiple of 8. Numbers are big-endian. The end of a log is where no record with a good checksum
 and the next sequence stands: no magic, no NULs, no holes are looked for. The salt keeps a message whose body looks
@@ -29,13 +30,14 @@ if not cython.compiled:
     PAGED = 2
     NOTES = 3
     COMMAND = 4
+    CLOSED = 5
     PLACED = 1
     SETTLED = 2
     HANDED = 3
     COUNTED = 4
 
 # For readers outside the data plane, which cannot see the C constants.
-RECORD_KINDS = {1: "message", 2: "paged", 3: "notes", 4: "command"}
+RECORD_KINDS = {1: "message", 2: "paged", 3: "notes", 4: "command", 5: "closed"}
 NOTE_KINDS = {1: "placed", 2: "settled", 3: "handed", 4: "counted"}
 RECORD_HEAD_BYTES = 32
 RECORD_TARGET_BYTES = 16

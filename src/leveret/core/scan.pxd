@@ -2,7 +2,7 @@ cimport cython
 
 from leveret.core.octets cimport copy_octets, read_u16, read_u32, read_u64, take
 from leveret.core.records cimport (
-    COMMAND, HEAD_BYTES, MESSAGE, NOTE_BYTES, NOTES, PLACED, TARGET_BYTES, find_record, padded, record_length, write_note,
+    CLOSED, COMMAND, HEAD_BYTES, MESSAGE, NOTE_BYTES, NOTES, PLACED, TARGET_BYTES, find_record, padded, record_length, write_note,
 )
 
 
@@ -16,6 +16,7 @@ cdef class Scan:
     cdef readonly unsigned long long synced_sequence
     cdef readonly list gaps
     cdef readonly Py_ssize_t records
+    cdef readonly bint closed
     cdef readonly list commands
 
     @cython.locals(p="const unsigned char*", end=Py_ssize_t, at=Py_ssize_t, length=Py_ssize_t, found=Py_ssize_t, missing="unsigned long long")

@@ -10,6 +10,7 @@ from leveret.core.records import find_record
 if not cython.compiled:
     from leveret.core.pure_octets import copy_octets, read_u16, read_u32, read_u64, take
     from leveret.core.records import (
+        CLOSED,
         COMMAND,
         HEAD_BYTES,
         MESSAGE,
@@ -37,6 +38,8 @@ class Scan:
         # (start, end, the sequence that should stand at start)
         self.gaps = []
         self.records = 0
+        # Whether the last record says that the broker stopped in good order.
+        self.closed = False
         # The payloads of a catalog's commands.
         self.commands = []
 
@@ -70,13 +73,14 @@ class Scan:
         self.last_sequence = sequence
         self.records += 1
         kind = p[at + 16]
+        self.closed = kind == CLOSED
         if kind == MESSAGE:
             self.take_message(p, at)
-        elif kind == COMMAND:
-            self.synced_sequence = max(self.synced_sequence, read_u64(p, at + 24))
+            return 0
+        self.synced_sequence = max(self.synced_sequence, read_u64(p, at + 24))
+        if kind == COMMAND:
             self.commands.append(take(p, at + HEAD_BYTES, at + read_u32(p, at + 4)))
         elif kind == NOTES:
-            self.synced_sequence = max(self.synced_sequence, read_u64(p, at + 24))
             size = read_u32(p, at + 20) * NOTE_BYTES
             to = len(self.notes)
             self.notes.extend(bytes(size))

@@ -156,12 +156,12 @@ class CatalogLog:
         fd = create_file(new, bytes(data))
         new.rename(path)
         sync_directory(path.parent)
-        if self.fd >= 0:
-            os.close(self.fd)
-            remove_files([self._layout.catalog_log(self._number)])
+        self.close()
+        old = self._layout.catalog_log(self._number)
         self.fd, self._number, self._salt = fd, number, salt
         self._sequence = self._synced_sequence = sequence
         self._start_bytes = self._end = len(data)
+        remove_files([old])
 
     def close(self) -> None:
         if self.fd >= 0:

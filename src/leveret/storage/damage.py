@@ -40,7 +40,7 @@ class DamageReport:
     def keep(self, path: Path) -> Path:
         """A copy of the file in quarantine, one a start; earlier ones stay."""
         copy = self._layout.quarantine / path.name
-        if path in self._kept or not path.exists():
+        if path in self._kept or not path.is_file():
             return copy
         self._kept.add(path)
         number = 1

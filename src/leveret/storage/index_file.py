@@ -2,9 +2,10 @@
 
     0  8 octets  LVRT-idx           24 u64  sequence of the segment's last record
     8  u32       format version     32 u64  the sequence up to which the segment says everything is synced
-    12 u32       not used           40 u64  sequence of the first record
-    16 u64       the segment's      48 u64  where the records end in the segment
-                 number             56 u64  octets of notes
+    12 u32       1 if the broker    40 u64  sequence of the first record
+                 was closed after   48 u64  where the records end in the segment
+    16 u64       the segment's      56 u64  octets of notes
+                 number
     64 the notes, see core.records; then a CRC-32C of everything before
 
 It can always be made anew from the segment, so one that is missing or damaged is no more than a slower start."""
@@ -31,13 +32,15 @@ class SegmentIndex:
     synced_sequence: int
     end: int
     notes: bytearray
+    # Whether the last record says that the broker stopped in good order.
+    closed: bool = False
 
 
 def encode_index(index: SegmentIndex) -> bytes:
     head = _HEAD.pack(
         _WHAT,
         FORMAT_VERSION,
-        0,
+        index.closed,
         index.number,
         index.last_sequence,
         index.synced_sequence,
@@ -57,7 +60,7 @@ def read_index(path: Path, number: int) -> SegmentIndex | None:
         return None
     if len(octets) < _HEAD.size + _SUM.size or _SUM.unpack(octets[-4:])[0] != checksum(octets[:-4]):
         return None
-    what, version, _, found, last, synced, first, end, size = _HEAD.unpack(octets[: _HEAD.size])
+    what, version, closed, found, last, synced, first, end, size = _HEAD.unpack(octets[: _HEAD.size])
     if what != _WHAT or version != FORMAT_VERSION or found != number or size != len(octets) - _HEAD.size - _SUM.size:
         return None
-    return SegmentIndex(number, first, last, synced, end, bytearray(octets[_HEAD.size : -4]))
+    return SegmentIndex(number, first, last, synced, end, bytearray(octets[_HEAD.size : -4]), bool(closed))

@@ -82,15 +82,18 @@ class Loader:
         self._current = None
         self.loads_total += 1
         self.loaded_bytes_total += load.size
-        load.finish(buffer, self._journal.segments)
-        if queue.ready.is_loading(load):
-            self._report(queue, load)
-        queue.finish_load(load)
-        if queue.ready.wants_load() and not queue.ready.has_next():
-            self.want(queue)
-        if self._current is None:
-            self._next()
-        self._kick()
+        try:
+            load.finish(buffer, self._journal.segments)
+            if queue.ready.is_loading(load):
+                self._report(queue, load)
+            queue.finish_load(load)
+            if queue.ready.wants_load() and not queue.ready.has_next():
+                self.want(queue)
+        finally:
+            # Whatever went wrong with one queue, the others go on.
+            if self._current is None:
+                self._next()
+            self._kick()
 
     def _report(self, queue: ClassicQueue, load: Load) -> None:
         for location in load.damaged:

@@ -7,6 +7,7 @@ rule, each deletion made durable before the next."""
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
 
 from leveret.core.compact import Compaction
@@ -29,6 +30,9 @@ SPARSE_FACTOR = 4
 SPARSE_AGE_S = 1.0
 # How often it is looked for something to do.
 LOOK_EVERY_S = 0.05
+# What may pass by itself, and how long that is given; any other error of the disk is the end of the store.
+SHORTAGES = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+RETRY_S = 0.5
 
 
 class Reclaimer:
@@ -43,6 +47,7 @@ class Reclaimer:
         committer: Committer,
         queues: dict[int, ClassicQueue],
         collect_unacked: Callable[[int, dict[tuple[int, int], object]], None],
+        on_failure: Callable[[str], None],
     ) -> None:
         self._layout = layout
         self._journal = journal
@@ -51,6 +56,7 @@ class Reclaimer:
         self._committer = committer
         self._queues = queues
         self._collect_unacked = collect_unacked
+        self._on_failure = on_failure
         # Sealed segments whose index is not written yet.
         self._unindexed: list[Segment] = []
         # Sealed segments without a live message.
@@ -103,8 +109,13 @@ class Reclaimer:
 
     def _worked(self, task: asyncio.Task[None]) -> None:
         self._task = None
-        if not task.cancelled() and task.exception() is not None:
-            log.error("reclaiming disk space failed; it is tried again", error=repr(task.exception()))
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, OSError) and error.errno in SHORTAGES:
+            log.warning("reclaiming disk space failed; it is tried again", error=error.strerror)
+            self._timer = asyncio.get_running_loop().call_later(RETRY_S, self._look_now)
+        elif error is not None:
+            log.error("reclaiming disk space failed", error=repr(error))
+            self._on_failure(f"the disk failed: {error}")
 
     async def _work(self) -> None:
         await self._write_indexes()
@@ -118,10 +129,11 @@ class Reclaimer:
 
     async def _write_indexes(self) -> None:
         for segment in [segment for segment in self._unindexed if self._is_safe(segment)]:
-            self._unindexed.remove(segment)
             if segment.live > 0 and segment.index is not None:
-                await self._files.run(self._files.write_index, segment, segment.take_index())
+                await self._files.run(self._files.write_index, segment, segment.copy_index())
+                segment.index = None
                 self._files.close_writer(segment.id)
+            self._unindexed.remove(segment)
 
     def _is_safe(self, segment: Segment) -> bool:
         """Whether everything in it is on disk, and whatever was copied out of it, too."""
@@ -143,12 +155,11 @@ class Reclaimer:
                 free.append(segment)
         if not free:
             return False
+        await self._files.run(self._files.remove, free)
         for segment in free:
             del self._dead[segment.id]
             if segment in self._unindexed:
                 self._unindexed.remove(segment)
-        await self._files.run(self._files.remove, free)
-        for segment in free:
             del existing[segment.id]
             self._files.forget(segment)
             self.deleted_total += 1

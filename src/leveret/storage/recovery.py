@@ -39,6 +39,8 @@ class RecoveredLog:
     books: dict[int, QueueBook]
     next_sequence: int
     next_number: int
+    # Whether the broker stopped in good order, and the log knows every delivery.
+    closed: bool
 
 
 class Recovery:
@@ -68,7 +70,8 @@ class Recovery:
         rebuild = self._rebuild()
         last = max([synced, *(found.index.last_sequence for found in self._segments.values())])
         next_number = max(paths, default=0) + 1
-        return RecoveredLog(self._segments, rebuild.books, last + 1, next_number)
+        closed = not self._segments or list(self._segments.values())[-1].index.closed
+        return RecoveredLog(self._segments, rebuild.books, last + 1, next_number, closed)
 
     # ---- reading
 
@@ -79,6 +82,11 @@ class Recovery:
             self._segments[number] = FoundSegment(number, path, salt, index)
             return
         self._scan(number, path, salt)
+        found = self._segments[number]
+        if index is not None and found.index.last_sequence < index.last_sequence:
+            # What an index speaks of was on disk before the index was.
+            found.damaged = True
+            self._report.add(path, found.index.end, index.end - found.index.end, "the end of the segment is lost")
 
     def _scan(self, number: int, path: Path, salt: int) -> None:
         data = path.read_bytes()
@@ -124,19 +132,18 @@ class Recovery:
 
     def _check_ends(self, synced: int) -> None:
         """A segment's last records may be missing without a trace in itself: its neighbour knows, or the evidence."""
-        numbers = list(self._segments)
-        for i, number in enumerate(numbers):
-            found = self._segments[number]
-            following = numbers[i + 1] if i + 1 < len(numbers) else None
-            if number not in self._scans:
+        last = max((number for number, found in self._segments.items() if found.index.last_sequence), default=0)
+        for number, (found, _, _) in self._scans.items():
+            if number not in self._segments or number > last or found.damaged:
                 continue
-            if following is not None and following == number + 1 and self._segments[following].index.first_sequence:
-                expected = self._segments[following].index.first_sequence - 1
-            elif following is None:
+            following = self._segments.get(number + 1)
+            if number == last:
                 expected = synced
+            elif following is not None and following.index.first_sequence:
+                expected = following.index.first_sequence - 1
             else:
                 continue
-            if found.index.last_sequence and found.index.last_sequence < expected:
+            if found.index.last_sequence < expected <= synced:
                 found.damaged = True
                 self._report.add(found.path, found.index.end, 1, "the last records of the segment are lost")
 
@@ -145,8 +152,10 @@ class Recovery:
         for number, (found, scan, rest) in list(self._scans.items()):
             if scan.records or number not in self._segments:
                 continue
-            if rest:
-                self._report.add(found.path, HEAD_BYTES, rest, "a segment without one good record")
+            if rest and not found.damaged:
+                # Nothing says that any of it was ever synced. Kept all the same: nobody can be sure.
+                copy = self._report.keep(found.path)
+                log.warning("a segment without one good record is dropped", file=str(found.path), copy=str(copy))
             remove_files([found.path, self._layout.index(number)])
             del self._segments[number]
 
@@ -155,7 +164,8 @@ class Recovery:
         lone = [
             path
             for path in self._layout.log.iterdir()
-            if (path.suffix == INDEX_SUFFIX and int(path.stem) not in self._segments) or path.suffix == ".new"
+            if path.suffix == ".new"
+            or (path.suffix == INDEX_SUFFIX and path.stem.isdecimal() and int(path.stem) not in self._segments)
         ]
         if lone:
             remove_files(lone)
@@ -173,7 +183,9 @@ class Recovery:
 
 
 def _index_of(number: int, scan: Scan) -> SegmentIndex:
-    return SegmentIndex(number, scan.first_sequence, scan.last_sequence, scan.synced_sequence, scan.end, scan.notes)
+    return SegmentIndex(
+        number, scan.first_sequence, scan.last_sequence, scan.synced_sequence, scan.end, scan.notes, scan.closed
+    )
 
 
 def finish_books(recovered: RecoveredLog, queue_ids: set[int]) -> None:

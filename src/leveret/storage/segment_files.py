@@ -11,9 +11,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from leveret.core.records import command_record, sealed
 from leveret.core.segment import Segment
 from leveret.runtime.files import create_file, remove_files, replace_file
-from leveret.storage.file_head import HEAD_BYTES, SEGMENT, encode_head, file_salt
+from leveret.storage.file_head import SEGMENT, encode_head, file_salt
 from leveret.storage.index_file import SegmentIndex, encode_index
 from leveret.storage.layout import Layout
 
@@ -44,12 +45,18 @@ class SegmentFiles:
         self._next_number[paging] += 1
         return self._next_number[paging] - 1
 
-    def create(self, number: int, paging: bool) -> tuple[Segment, int]:
-        """A new empty segment and its descriptor. Blocks. Pages need not survive, so nothing is reserved for them."""
+    def create(self, number: int, paging: bool, first_sequence: int = 0) -> tuple[Segment, int]:
+        """A new segment and its descriptor. Blocks. Pages need not survive, so nothing is reserved for them. With a
+        sequence it starts with a record: that the broker is running is to be known before anybody is served."""
         path = self._layout.page(number) if paging else self._layout.segment(number)
+        salt = file_salt(self._directory_salt, SEGMENT, number)
         head = encode_head(SEGMENT, number, self._directory_salt)
+        if first_sequence:
+            head += sealed(command_record(first_sequence, first_sequence - 1, b""), salt)
         fd = create_file(path, head, 0 if paging else self._segment_bytes)
-        return Segment(number, file_salt(self._directory_salt, SEGMENT, number), path, HEAD_BYTES), fd
+        segment = Segment(number, salt, path, len(head))
+        segment.first_sequence = first_sequence
+        return segment, fd
 
     def opened(self, segment: Segment, fd: int) -> None:
         self._writers[segment.id] = fd
@@ -89,7 +96,7 @@ class SegmentFiles:
     def remove(self, segments: list[Segment]) -> None:
         """Deletes segments and their indexes for good; damaged ones are moved aside. Blocks."""
         for segment in segments:
-            if segment.damaged:
+            if segment.damaged and segment.path.exists():
                 segment.path.rename(self._layout.quarantine / segment.path.name)
         paths = [segment.path for segment in segments]
         remove_files(paths + [self._layout.index(segment.id) for segment in segments if not segment.paging])

@@ -18,7 +18,6 @@ from leveret.core.rebuild import QueueBook
 from leveret.core.segment import Segment
 from leveret.core.shelf import Shelf
 from leveret.errors import StartupError
-from leveret.runtime.files import DirectoryLock
 from leveret.runtime.log import get_logger
 from leveret.storage.catalog_log import CatalogLog
 from leveret.storage.committer import Committer
@@ -26,7 +25,7 @@ from leveret.storage.damage import Damage, DamageReport
 from leveret.storage.file_head import HEAD_BYTES, directory_salt_in
 from leveret.storage.layout import CATALOG_SUFFIX, SEGMENT_SUFFIX, Layout, numbered_files, read_format, write_format
 from leveret.storage.loader import Loader
-from leveret.storage.reclaim import Reclaimer
+from leveret.storage.reclaim import SHORTAGES, Reclaimer
 from leveret.storage.recovery import FoundSegment, RecoveredLog, Recovery, finish_books
 from leveret.storage.segment_files import SegmentFiles
 
@@ -61,15 +60,21 @@ class Store:
             self._layout.make()
         except OSError as error:
             raise StartupError(f"cannot use the data directory {root}: {error.strerror}") from None
-        self._lock: DirectoryLock | None = self._layout.lock()
+        self._lock = self._layout.lock()
         self._report = DamageReport(self._layout)
         try:
             directory_salt = self._directory_salt(new_salt)
             self.catalog = CatalogLog(self._layout, directory_salt)
             self._commands: list[Command] | None = self.catalog.load(self._report)
             self._recovered: RecoveredLog | None = Recovery(self._layout, directory_salt, self._report).run()
-        except OSError as error:
-            raise StartupError(f"cannot read the data directory {root}: {error}") from error
+        except BaseException as error:
+            self._lock.release()
+            if isinstance(error, OSError):
+                raise StartupError(f"cannot read the data directory {root}: {error}") from error
+            raise
+        if not self._commands and self._recovered.segments:
+            self.catalog.damaged = True
+            self._report.add(self._layout.catalog, 0, 1, "the catalog is lost; its queues are made anew")
         self.next_queue_id = max(self._recovered.books, default=0) + 1
         self._segments: dict[int, Segment] = {}
         self._files = SegmentFiles(self._layout, directory_salt, settings.segment_bytes, self._recovered.next_number)
@@ -145,16 +150,16 @@ class Store:
         assert recovered is not None
         finish_books(recovered, set(self._queues))
         self._reclaimable = [self._restored(found) for found in recovered.segments.values()]
-        self.journal.sequence = recovered.next_sequence
-        self.journal.synced_sequence = recovered.next_sequence - 1
-        for paging, journal in ((False, self.journal), (True, self._pager)):
-            segment, fd = self._files.create(self._files.next_number(paging), paging)
+        self.journal.sequence = recovered.next_sequence + 1
+        self.journal.synced_sequence = recovered.next_sequence
+        for paging, journal, first in ((False, self.journal, recovered.next_sequence), (True, self._pager, 0)):
+            segment, fd = self._files.create(self._files.next_number(paging), paging, first)
             self._files.opened(segment, fd)
             journal.use_segment(segment)
         for queue_id, queue in self._queues.items():
             book = recovered.books.get(queue_id)
             if book is not None:
-                queue.restore(book.slots, book.count, book.next_position, book.handed)
+                queue.restore(book.slots, book.count, book.next_position, book.handed, not recovered.closed)
 
     def _restored(self, found: FoundSegment) -> Segment:
         segment = Segment(found.number, found.salt, found.path, found.index.end)
@@ -203,6 +208,7 @@ class Store:
             self._committer,
             self._queues,
             lambda number, found: self.collect_unacked(number, found),
+            self._fail,
         )
         for segment in self._reclaimable:
             self._reclaimer.recovered(segment)
@@ -260,6 +266,9 @@ class Store:
         try:
             segment, fd = await self._files.run(self._files.create, self._files.next_number(paging), paging)
         except OSError as error:
+            if error.errno not in SHORTAGES:
+                self._fail(f"the disk failed: {error.strerror}")
+                return
             # The segment in use grows on meanwhile, within what the disk has.
             log.warning("no new segment can be made", error=error.strerror)
             assert self._loop is not None
@@ -332,7 +341,12 @@ class Store:
     # ---- the end
 
     def _fail(self, reason: str) -> None:
+        """Once and for all: nothing more is written or confirmed."""
+        if self.failed is not None:
+            return
         self.failed = reason
+        if self._committer is not None:
+            self._committer.failed = True
         for _, future in self._waiting:
             if not future.done():
                 future.set_exception(OSError(reason))
@@ -352,15 +366,16 @@ class Store:
     async def close(self) -> None:
         """Flushes, and lets the directory go so that another broker may have it at once."""
         if self._committer is not None:
+            assert self._reclaimer is not None
+            await self._reclaimer.close()
             if self.failed is None:
                 try:
                     await asyncio.wait_for(self.flush(), CLOSE_DEADLINE_S)
-                    # Twice: the second batch says in the log that the first was synced.
+                    # The second batch says in the log that the first was synced, and that this is the end.
+                    self.journal.append_closed()
                     await asyncio.wait_for(self.flush(), CLOSE_DEADLINE_S)
                 except (OSError, TimeoutError) as error:
                     log.error("the store could not be flushed", error=str(error))
-            assert self._reclaimer is not None
-            await self._reclaimer.close()
         self.abandon()
 
     def abandon(self) -> None:
@@ -378,6 +393,4 @@ class Store:
             self._committer = None
         self._files.close()
         self.catalog.close()
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        self._lock.release()
