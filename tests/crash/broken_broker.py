@@ -4,7 +4,6 @@ It runs interpreted, because compiled code cannot be changed from outside. A bre
 Leveret is imported or, if it names a part of Leveret, to that part. What can be broken without a change of code is
 elsewhere: `storage.sync = false`, and a disk that lies (faults.py)."""
 
-import importlib
 import os
 import runpy
 import sys
@@ -13,11 +12,6 @@ from pathlib import Path
 from typing import Final
 
 PROGRAM: Final = str(Path(__file__).resolve())
-
-
-def sync_nothing() -> None:
-    """Every sync claims success at once: confirms come before anything is safe."""
-    os.fdatasync = os.fsync = lambda fd: None  # type: ignore[assignment]
 
 
 def ignore_sync_errors() -> None:
@@ -36,25 +30,21 @@ def _without_errors(sync: Callable[[int], None]) -> Callable[[int], None]:
     return tolerant
 
 
-def replace(place: str, replacement: object) -> Callable[[], None]:
-    """A breakage that puts something else in the place of "module:attribute.attribute"."""
+def forget_deliveries() -> None:
+    """A broker that starts again believes that nobody ever got anything."""
+    from leveret.core.queue import ClassicQueue
 
-    def apply() -> None:
-        module, _, path = place.partition(":")
-        *owners, name = path.split(".")
-        owner: object = importlib.import_module(module)
-        for step in owners:
-            owner = getattr(owner, step)
-        # A name that is gone must not make the control green.
-        assert hasattr(owner, name), f"{place} does not exist"
-        setattr(owner, name, replacement)
+    restore = ClassicQueue.restore
 
-    return apply
+    def forgetful(queue: ClassicQueue, slots: bytearray, count: int, next_position: int, *_: object) -> None:
+        restore(queue, slots, count, next_position, 0, False)
+
+    ClassicQueue.restore = forgetful
 
 
 BREAKAGES: Final[dict[str, Callable[[], None]]] = {
-    "sync-nothing": sync_nothing,
     "ignore-sync-errors": ignore_sync_errors,
+    "forget-deliveries": forget_deliveries,
 }
 
 
@@ -66,7 +56,7 @@ def program(breakage: str) -> tuple[str, ...]:
 
 if __name__ == "__main__":
     os.environ["LEVERET_PURE"] = "1"
-    BREAKAGES[sys.argv.pop(1)]()
     # This folder must not hide what Leveret imports.
     del sys.path[0]
+    BREAKAGES[sys.argv.pop(1)]()
     runpy.run_module("leveret", run_name="__main__", alter_sys=True)

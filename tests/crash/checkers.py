@@ -66,20 +66,20 @@ def out_of_order(history: History) -> list[str]:
 
 
 def unflagged(history: History, over_lives: bool) -> list[str]:
-    """Messages that came again without saying so. After a power loss only within a life: the note may be lost."""
+    """Messages that came more than once without saying so. After a power loss only within a life: the note may be lost.
+
+    Which delivery was the first is not asked: two consumers may write theirs down in another order than they came."""
     findings = []
-    seen: dict[tuple[str, MessageId], Event] = {}
+    silent: dict[tuple[str, MessageId, int], Event] = {}
     for event in _by_life(history, Kind.DELIVERED):
-        before = seen.setdefault((event.queue, event.message), event)
-        if before is event:
+        if event.redelivered:
             continue
-        if not event.redelivered and (over_lives or before.life == event.life):
+        before = silent.setdefault((event.queue, event.message, -1 if over_lives else event.life), event)
+        if before is not event:
             findings.append(
                 f"unflagged: {event.queue} gave {event.message} to {before.consumer} in life {before.life} and to "
                 f"{event.consumer} in life {event.life}, not marked as redelivered"
             )
-        if not over_lives:
-            seen[event.queue, event.message] = event
     return findings
 
 

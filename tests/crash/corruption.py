@@ -33,7 +33,6 @@ MESSAGE, NOTES, COMMAND, CLOSED = 1, 3, 4, 5
 SETTLED, HANDED, COUNTED = 2, 3, 4
 _RECORD: Final = struct.Struct(">IIQBxHIII")
 _NOTE: Final = struct.Struct(">QQIIII")
-# A segment with fewer live messages would be compacted while the specimen is made.
 _ACKED_OF_TEN: Final = 5
 _SETTLE_S: Final = 5.0
 
@@ -124,16 +123,11 @@ def messages_in(records: list[Record], queue_ids: set[int]) -> Messages:
                 times[queue, first] = max(times.get((queue, first), 0), a)
     found: Messages = {}
     for queue, places in placed.items():
-        live = [
-            Kept(
-                position,
-                max(times.get((queue, position), 0), int(position <= handed.get(queue, 0))),
-                record.address,
-                record.body,
-            )
-            for position, record in sorted(places.items())
-            if position not in settled.get(queue, set())
-        ]
+        live = []
+        for position, record in sorted(places.items()):
+            if position not in settled.get(queue, set()):
+                deliveries = max(times.get((queue, position), 0), int(position <= handed.get(queue, 0)))
+                live.append(Kept(position, deliveries, record.address, record.body))
         if live and queue in queue_ids:
             found[queue] = live
     return found
@@ -159,7 +153,7 @@ class Specimen:
             made.log += records_of(name, files[name])
         made.catalog = records_of(made.catalog_file, files[made.catalog_file])
         with made.opened() as opened:
-            assert opened.damages == [], opened.damages
+            assert opened.damages == [] and opened.in_order, opened.damages
             made.queue_ids = opened.queue_ids
             made.commands = opened.commands
             # The reader here and the broker's must agree on what is whole.
@@ -238,6 +232,7 @@ class Opened:
     messages: Messages
     queue_ids: dict[str, int]
     commands: list[Command]
+    in_order: bool = True
 
     def quarantined(self) -> list[bytes]:
         return [path.read_bytes() for path in (self.root / "quarantine").iterdir()]
@@ -260,7 +255,9 @@ def open_directory(root: Path) -> Opened:
                     opened.queue_ids[f"{vhost}|{queue.record.name}"] = queue.record.id
                     found = _drained(queue, store, opened)
                     if found:
-                        opened.messages[queue.record.id] = found
+                        # What was handed out before goes first, so damage of such a note changes the order.
+                        opened.messages[queue.record.id] = sorted(found)
+                        opened.in_order &= found == sorted(found)
         return opened
     finally:
         desk.close()
@@ -412,37 +409,36 @@ def _await_indexes(data: Path) -> None:
 
 def judge_flip(specimen: Specimen, file: str, offset: int, bit: int) -> None:
     """Flips one bit; fails unless everything but the record it hit is there, and whatever is missing was reported."""
-    damaged = bytearray(specimen.files[file])
-    damaged[offset] ^= 1 << bit
+    octets = specimen.files[file]
+    damaged = octets[:offset] + bytes([octets[offset] ^ 1 << bit]) + octets[offset + 1 :]
     hit = specimen.hit(file, offset)
-    with specimen.opened({file: bytes(damaged)}) as opened:
+    with specimen.opened({file: damaged}) as opened:
         if file == "format":
             assert opened.damaged_places() == [("format", 0)], "a damaged format file was not reported"
-            assert bytes(damaged) in opened.quarantined(), "no copy in quarantine"
+            assert damaged in opened.quarantined(), "no copy in quarantine"
         elif file.startswith("catalog/"):
-            _judge_catalog(specimen, opened, hit, bytes(damaged))
+            _judge_catalog(specimen, opened, hit, damaged)
         elif file.endswith(".index") or hit is None:
             assert opened.messages == specimen.messages, "messages are missing although no record was hit"
         elif file in specimen.indexed:
             _judge_indexed(specimen, opened, hit)
         else:
-            _judge_scanned(specimen, opened, hit, bytes(damaged))
+            _judge_scanned(specimen, opened, hit, damaged)
         if not file.startswith("catalog/"):
             assert opened.commands == specimen.commands, "the catalog changed"
         again = open_directory(opened.root)
-        assert again.messages == opened.messages, "the second start found other messages"
-        assert again.commands == opened.commands, "the second start found another catalog"
+        assert (again.messages, again.commands) == (opened.messages, opened.commands), "the second start found others"
         assert again.damages == [], "the second start found the damage again"
 
 
 def _judge_indexed(specimen: Specimen, opened: Opened, hit: Record) -> None:
     """The index has the notes; a message is missed only when it is read."""
-    lost = set(hit.targets)
-    expected = {
-        queue: [kept for kept in found if (queue, kept.position) not in lost]
-        for queue, found in specimen.messages.items()
-    }
-    expected = {queue: found for queue, found in expected.items() if found}
+    # Compaction may have copied it since: then this is not the record that is read.
+    lost = {target for target in hit.targets if [it for it in specimen.log if target in it.targets][-1] is hit}
+    expected: Messages = {}
+    for queue, found in specimen.messages.items():
+        left = [kept for kept in found if (queue, kept.position) not in lost]
+        expected |= {queue: left} if left else {}
     assert opened.messages == expected, "more is missing than the record that was hit, or something came back"
     if expected != specimen.messages:
         assert set(opened.unreadable) == {(hit.number, hit.offset)}, "a lost message was not reported when it was read"

@@ -9,7 +9,7 @@ from typing import Final
 
 from tests.crash import checkers
 from tests.crash.broker_process import BrokerProcess
-from tests.crash.client import Address, Closed, Confirm, ConnectionLost, CrashClient, Incoming, connected
+from tests.crash.client import Address, Closed, Confirm, ConnectionLost, CrashClient, Delivery, Incoming, connected
 from tests.crash.faults import FaultyDisk
 from tests.crash.history import History
 from tests.crash.load import Load, abandon_quietly, declare, drain
@@ -123,3 +123,19 @@ def run_load(broker: BrokerProcess, disk: FaultyDisk, faults: dict[str, int], fa
         abandon_quietly(load)
     checkers.check(history, power_loss=fatal)
     return history
+
+
+def comes_marked_after_a_kill(broker: BrokerProcess, queue: str) -> bool:
+    """Kills the broker the moment a consumer has read a message: whether the next one to get it knows that."""
+    with connected(broker.port) as client:
+        client.call(1, "queue.declare", queue=queue, durable=True)
+        client.call(1, "confirm.select")
+        client.publish_burst(Address("", queue), [b"message"])
+        assert client.incoming(20.0) == [Confirm(1, False, positive=True)]
+        client.send(1, "basic.consume", queue=queue)
+        while not any(isinstance(item, Delivery) for item in client.incoming(20.0)):
+            pass
+        broker.kill()
+    broker.start()
+    with connected(broker.port) as client:
+        return bool(client.call(1, "basic.get", queue=queue)["redelivered"])

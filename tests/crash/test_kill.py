@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from tests.crash.broker_process import BrokerProcess
-from tests.crash.client import Address, Confirm, Delivery, connected
+from tests.crash.fault_scenarios import comes_marked_after_a_kill
 from tests.crash.load import drain
 from tests.crash.rounds import CrashRound, rounds_of, seed_of, settings_of
 
@@ -18,21 +18,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def test_what_was_delivered_says_so_after_a_kill(broker: BrokerProcess) -> None:
-    """Killed the moment the consumer has read the message: the next one to get it must know that it is not fresh."""
     broker.start()
     for queue in ("first", "second", "third"):
-        with connected(broker.port) as client:
-            client.call(1, "queue.declare", queue=queue, durable=True)
-            client.call(1, "confirm.select")
-            client.publish_burst(Address("", queue), [b"message"])
-            assert client.incoming(20.0) == [Confirm(1, False, positive=True)]
-            client.send(1, "basic.consume", queue=queue)
-            while not any(isinstance(item, Delivery) for item in client.incoming(20.0)):
-                pass
-            broker.kill()
-        broker.start()
-        with connected(broker.port) as client:
-            assert client.call(1, "basic.get", queue=queue)["redelivered"]
+        assert comes_marked_after_a_kill(broker, queue)
 
 
 @pytest.mark.parametrize(("number", "cycles"), rounds_of(CYCLES))
