@@ -16,7 +16,7 @@ FUZZ_SUITES := $(wildcard $(addprefix tests/,property fuzz))
 CHECKED := src tests benchmarks setup.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test test-compiled test-pure bench lint format fuzz coverage pins deps-system clean
+.PHONY: help run install test test-compiled test-pure bench crash lint format fuzz coverage pins deps-system clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -39,6 +39,9 @@ test-pure: $(VENV)/.installed $(VENV)/.test ## the same source interpreted, LEVE
 
 bench: $(VENV)/.installed ## side by side with RabbitMQ where installed (ARGS="--only small --repeats 1")
 	$(BIN)/python -m benchmarks.broker $(ARGS)
+
+crash: $(VENV)/.installed $(VENV)/.test ## 200 kills, 100 power losses, every disk fault, 10,000 flipped bits; as root
+	LEVERET_CRASH_CYCLES=200 LEVERET_CRASH_POWER_CYCLES=100 LEVERET_CRASH_FLIPS=10000 $(BIN)/python -m pytest --timeout=3600 tests/crash $(ARGS)
 
 lint: $(VENV)/.run $(VENV)/.test $(VENV)/.dev ## ruff, mypy, import rules
 	$(BIN)/ruff check $(CHECKED)

@@ -1,4 +1,4 @@
-"""The command line: `leveret serve`."""
+"""The command line: `leveret serve`, `leveret storage`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ import click
 
 from leveret import __version__
 from leveret.errors import ConfigError, StartupError, StoppedByFailure
+from leveret.node.storage_commands import storage
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="leveret")
 def main() -> None:
     """Leveret, a message broker that speaks AMQP 0-9-1."""
+
+
+main.add_command(storage)
 
 
 @main.command()

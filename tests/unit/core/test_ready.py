@@ -1,11 +1,13 @@
-"""The ready list: every message is handed out from its original place, and the counts are right."""
+"""The ready list: every message is handed out from its original place, from memory or disk; the counts are right."""
 
 from __future__ import annotations
 
 import random
+import struct
 
-from leveret.core.contract import Entry
+from leveret.core.contract import Entry, Subscriber
 from leveret.core.ready import ReadyList
+from tests.unit.core.fake_disk import FakeDisk
 from tests.unit.queues.dataplane import message
 
 
@@ -121,3 +123,221 @@ def test_entries_is_a_copy() -> None:
     ready = filled(2)
     ready.entries().clear()
     assert positions(ready) == [1, 2]
+
+
+# ---- on disk
+
+
+def on_disk(count: int, window_bytes: int = 50, lazy: bool = False, durable: bool = True) -> tuple[FakeDisk, ReadyList]:
+    """So many messages of ten octets; what is beyond the window waits on disk."""
+    disk = FakeDisk(window_bytes=window_bytes)
+    ledger = disk.ledger() if durable else None
+    ready = ReadyList(disk.shelf, ledger, lazy)
+    for number in range(1, count + 1):
+        one = message(b"%010d" % number, delivery_mode=2 if durable else 1)
+        if ledger is not None:
+            disk.journal.keep(ledger, one, ready.next_position)
+        ready.push(one)
+    disk.commit()
+    return disk, ready
+
+
+def fetch(disk: FakeDisk, ready: ReadyList) -> None:
+    load = ready.take_load(disk.journal)
+    disk.read(load)
+    assert ready.finish_load(load)
+
+
+def numbers(ready: ReadyList) -> list[int]:
+    return [int(entry.message.body) for entry in ready.entries()]
+
+
+def drained(disk: FakeDisk, ready: ReadyList) -> list[int]:
+    found = []
+    while ready.count:
+        if not ready.has_next():
+            ready.warm_up()
+        if not ready.has_next():
+            fetch(disk, ready)
+        found.append(int(ready.pop().message.body))
+    return found
+
+
+def test_what_is_beyond_the_window_waits_on_disk() -> None:
+    disk, ready = on_disk(20)
+    assert (ready.count, ready.bytes) == (20, 200)
+    assert numbers(ready) == [1, 2, 3, 4, 5]
+    assert drained(disk, ready) == list(range(1, 21))
+    assert (ready.count, ready.bytes) == (0, 0)
+
+
+def test_a_lazy_list_keeps_nothing_in_memory() -> None:
+    for durable in (True, False):
+        disk, ready = on_disk(5, lazy=True, durable=durable)
+        assert (ready.count, numbers(ready), ready.has_next()) == (5, [], False)
+        assert disk.live(paging=not durable) == 5
+        assert drained(disk, ready) == [1, 2, 3, 4, 5]
+
+
+def test_transient_messages_stay_in_memory_until_it_is_short() -> None:
+    disk, ready = on_disk(20, durable=False)
+    assert disk.live(paging=True) == 0
+    assert ready.page_out(35) == 40, "it stops after the one that was enough"
+    assert disk.live(paging=True) == 4
+    assert ready.page_out(1000) == 110
+    disk.commit()
+    assert disk.live(paging=True) == 15
+    assert drained(disk, ready) == list(range(1, 21))
+    assert disk.live(paging=True) == 0, "their pages go as they come back"
+
+
+def test_a_smaller_window_lets_the_newest_go() -> None:
+    disk, ready = on_disk(5, window_bytes=100)
+    assert ready.page_out(1000) == 0
+    disk.shelf.window_bytes = 20
+    assert ready.page_out(1000) == 30
+    assert numbers(ready) == [1, 2]
+    assert drained(disk, ready) == [1, 2, 3, 4, 5]
+
+
+def test_one_message_stays_however_small_the_window() -> None:
+    disk, ready = on_disk(3, window_bytes=100)
+    disk.shelf.window_bytes = 0
+    assert ready.page_out(1000) == 20
+    assert numbers(ready) == [1]
+
+
+def test_nothing_is_paged_out_while_something_is_loaded() -> None:
+    disk, ready = on_disk(20)
+    for _ in range(5):
+        ready.pop()
+    load = ready.take_load(disk.journal)
+    assert ready.has_load() and ready.is_loading(load)
+    assert ready.page_out(1000) == 0
+    disk.read(load)
+    assert ready.finish_load(load)
+    assert not ready.has_load()
+
+
+def test_what_comes_while_something_is_loaded_goes_behind_it() -> None:
+    disk, ready = on_disk(3, lazy=True)
+    load = ready.take_load(disk.journal)
+    ready.push(message(b"4"))
+    disk.read(load)
+    assert ready.finish_load(load)
+    disk.commit()
+    assert drained(disk, ready) == [1, 2, 3, 4]
+
+
+def test_what_waits_in_memory_does_not_overtake_what_is_being_loaded() -> None:
+    disk, ready = on_disk(2, window_bytes=10)
+    ready.push(message(b"3"))
+    assert ready.pop().position == 1
+    load = ready.take_load(disk.journal)
+    ready.warm_up()
+    assert not ready.has_next()
+    disk.read(load)
+    ready.finish_load(load)
+    assert drained(disk, ready) == [2, 3]
+
+
+def test_a_load_is_wanted_when_memory_runs_low() -> None:
+    disk, ready = on_disk(20)
+    assert not ready.wants_load()
+    for _ in range(3):
+        ready.pop()
+    assert ready.wants_load(), "half of the window is free"
+    ready.take_load(disk.journal)
+    assert not ready.wants_load(), "one at a time"
+
+
+def test_what_came_back_without_its_body_is_loaded_first() -> None:
+    """Under memory pressure a queue lets the bodies of what it has lent go."""
+    disk = FakeDisk()
+    queue, taker = disk.queue(lazy=True), Holder()
+    for number in (1, 2, 3):
+        queue.publish(message(b"%d" % number, delivery_mode=2))
+    queue.publish(message(b"4"))
+    disk.commit()
+    disk.load(queue)
+    disk.shelf.pressed = True
+    for _ in range(4):
+        assert queue.get(taker) == 1
+    assert [entry.message.body for entry in taker.held] == [None, None, None, b"4"]
+    for entry in reversed(taker.held):
+        queue.requeue(entry)
+    assert not queue.ready.has_next() and queue.ready.wants_load()
+    disk.shelf.pressed = False
+    assert disk.load(queue)
+    taker.held.clear()
+    for _ in range(4):
+        assert queue.get(taker) == 1
+    assert [entry.message.body for entry in taker.held] == [b"1", b"2", b"3", b"4"]
+
+
+def test_clear_tells_the_log_wherever_a_message_is() -> None:
+    disk, ready = on_disk(20)
+    away = [ready.pop() for _ in range(5)]
+    fetch(disk, ready)
+    ready.put_back(away[0])
+    ready.clear()
+    assert (ready.count, disk.live()) == (0, 4), "only what is away remains"
+    disk, ready = on_disk(6, lazy=True)
+    load = ready.take_load(disk.journal)
+    ready.clear()
+    assert (disk.live(), ready.is_loading(load)) == (0, False)
+    assert not ready.finish_load(load), "what nobody wants any more is dropped"
+
+
+def test_clear_frees_pages() -> None:
+    disk, ready = on_disk(20, durable=False)
+    ready.page_out(100)
+    ready.clear()
+    assert disk.live(paging=True) == 0
+
+
+def test_a_restored_list_goes_on_where_the_log_ended() -> None:
+    disk, ready = on_disk(4, lazy=True)
+    slots = bytearray()
+    for position, offset in ((1, 64), (3, 0)):
+        one = message(b"%d" % position, delivery_mode=2)
+        disk.journal.keep(disk.ledger(), one, position)
+        slots += struct.pack(">QQIIII", position, one.location, one.length, 1, 2 if offset else 0, 0)
+    disk.commit()
+    restored = ReadyList(disk.shelf, disk.ledger())
+    restored.restore(slots, 2, 10)
+    assert (restored.count, restored.bytes, restored.next_position) == (2, 2, 10)
+    fetch(disk, restored)
+    first, second = restored.pop(), restored.pop()
+    assert [(entry.position, entry.delivery_count, entry.message.body) for entry in (first, second)] == [
+        (1, 2, b"1"),
+        (3, 0, b"3"),
+    ]
+
+
+def test_messages_in_memory_and_cold_ones_are_found_for_compaction() -> None:
+    disk, ready = on_disk(8)
+    back = ready.pop()
+    ready.put_back(back)
+    found: dict[tuple[int, int], object] = {}
+    ready.collect_located(1, found)
+    assert sorted(found) == [(1, position) for position in range(1, 6)]
+    ready.collect_located(2, found)
+    assert len(found) == 5
+    location = back.message.location
+    assert ready.find_cold(1, location) == -1
+    assert ready.find_cold(8, location) == -1, "it is elsewhere"
+    ready.move_cold(2, 77 << 32, 40)
+    assert ready.find_cold(8, 77 << 32) == 2
+
+
+class Holder(Subscriber):
+    """Holds what it is given, without a channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[Entry] = []
+
+    def take(self, entry: Entry) -> int:
+        self.held.append(entry)
+        return 0

@@ -128,7 +128,7 @@ class OpenGate:
 class Workbench:
     """One connection to a virtual host that has a default exchange and the queues a test makes."""
 
-    def __init__(self, frame_max: int = FRAME_MAX, body_bytes_max: int = BODY_BYTES_MAX) -> None:
+    def __init__(self, frame_max: int = FRAME_MAX, body_bytes_max: int = BODY_BYTES_MAX, journal: Any = None) -> None:
         self.queues: dict[bytes, Queue] = {}
         self.exchanges: dict[bytes, Exchange] = {}
         self.router = Router(self.exchanges, self.queues)
@@ -138,6 +138,7 @@ class Workbench:
         self.connection = Connection(self.outbox, frame_max, 2047)
         self.frame_max = frame_max
         self.body_bytes_max = body_bytes_max
+        self.journal = journal
         self.add_exchange("", NamesMatcher(self.queues, {}))
 
     def add_exchange(self, name: str, matcher: Matcher | None = None, alternate: str | None = None) -> Exchange:
@@ -147,13 +148,16 @@ class Workbench:
         self.router.changed()
         return exchange
 
-    def add_queue(self, name: str = "q", single_active: bool = False) -> ClassicQueue:
-        queue = self.queues[name.encode()] = ClassicQueue(name.encode(), None, single_active)
+    def add_queue(self, name: str = "q", single_active: bool = False, **durability: Any) -> ClassicQueue:
+        """`durability` is the shelf, the ledger and whether it is lazy."""
+        queue = self.queues[name.encode()] = ClassicQueue(name.encode(), None, single_active, **durability)
         self.router.changed()
         return queue
 
     def open_channel(self, number: int = 1) -> Channel:
-        intake = Intake(number, self.outbox, self.router, self.gate, self.frame_max - 8, self.body_bytes_max)
+        intake = Intake(
+            number, self.outbox, self.router, self.gate, self.frame_max - 8, self.body_bytes_max, self.journal
+        )
         channel = Channel(number, self.outbox, intake, None)
         self.connection.put_channel(channel)
         return channel

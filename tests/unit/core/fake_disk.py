@@ -1,0 +1,134 @@
+"""A disk in memory: journals whose batches are sealed and put into images of segments, and read back from there.
+
+Does what storage's committer, loader and reclaimer do, in the moment a test says so, and nothing by itself."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from leveret.core.journal import Batch, Journal, Ledger
+from leveret.core.load import Load
+from leveret.core.queue import ClassicQueue
+from leveret.core.records import sealed
+from leveret.core.scan import Scan
+from leveret.core.segment import Segment
+from leveret.core.shelf import Shelf
+
+# As storage.file_head has it, and as storage.segment_files numbers pages.
+HEAD_BYTES = 64
+FIRST_PAGE = 0x80000000
+PLACED, SETTLED, HANDED, COUNTED = 1, 2, 3, 4
+
+
+class Note(NamedTuple):
+    """One note of a segment's index, see core.records.write_note."""
+
+    queue: int
+    first: int
+    a: int
+    b: int
+    c: int
+    kind: int
+
+
+def read_notes(notes: bytes | bytearray) -> list[Note]:
+    return [Note(*fields) for fields in struct.iter_unpack(">QQIIII", bytes(notes))]
+
+
+class FakeDisk:
+    def __init__(self, segment_bytes: int = 1 << 20, window_bytes: int = 1 << 20, first_number: int = 1) -> None:
+        self.segments: dict[int, Segment] = {}
+        self.images: dict[int, bytearray] = {}
+        # Every (urgent) call of the journals.
+        self.wakes: list[bool] = []
+        self.wanting: list[ClassicQueue] = []
+        self._numbers = {False: first_number, True: FIRST_PAGE}
+        self.journal = Journal(self.segments, segment_bytes, self._wake)
+        self.pager = Journal(self.segments, segment_bytes, self._wake, True)
+        self.journal.use_segment(self.new_segment(False))
+        self.pager.use_segment(self.new_segment(True))
+        self.shelf = Shelf(self.pager, window_bytes, self.want)
+        self.last_batch: Any = None
+
+    def _wake(self, urgent: bool = True) -> None:
+        self.wakes.append(urgent)
+
+    def want(self, queue: ClassicQueue) -> None:
+        if queue not in self.wanting:
+            self.wanting.append(queue)
+
+    def new_segment(self, paging: bool = False) -> Segment:
+        number = self._numbers[paging]
+        self._numbers[paging] += 1
+        self.images[number] = bytearray(HEAD_BYTES)
+        return Segment(number, number * 7919 % (1 << 32), None, HEAD_BYTES)
+
+    def ledger(self, queue_id: int = 1) -> Ledger:
+        return Ledger(self.journal, queue_id)
+
+    def queue(self, queue_id: int | None = 1, lazy: bool = False) -> ClassicQueue:
+        """A durable queue, or with None one that keeps nothing."""
+        ledger = None if queue_id is None else self.ledger(queue_id)
+        return ClassicQueue(b"q", None, shelf=self.shelf, ledger=ledger, lazy=lazy)
+
+    # ---- as the committer
+
+    def provide_spares(self) -> None:
+        for paging, journal in ((False, self.journal), (True, self.pager)):
+            if journal.spare is None:
+                journal.spare = self.new_segment(paging)
+
+    def write(self, batch: Batch) -> None:
+        for segment, start, end, offset in batch.parts:
+            image = self.images[segment.id]
+            assert len(image) == offset == segment.written, "every part goes where the last one ended"
+            image += sealed(bytearray(batch.data[start:end]), segment.salt)
+
+    def commit(self, sync: bool = True) -> Batch:
+        """Writes what gathered in both journals; the log's batch is synced as well if asked."""
+        pages = self.pager.take_batch()
+        self.write(pages)
+        self.pager.batch_written(pages)
+        batch = self.journal.take_batch()
+        self.write(batch)
+        self.journal.batch_written(batch)
+        if sync:
+            self.journal.batch_synced(batch)
+        return batch
+
+    # ---- as the loader
+
+    def read(self, load: Load) -> None:
+        buffer = bytearray(load.size)
+        for number, offset, size, place in load.extents:
+            assert offset + size <= len(self.images[number]), "only what is written is read"
+            buffer[place : place + size] = self.images[number][offset : offset + size]
+        load.finish(buffer, self.segments)
+
+    def load(self, queue: ClassicQueue) -> bool:
+        """One whole load; false if nothing can be read now."""
+        load = queue.take_load(self.journal)
+        if load is None:
+            return False
+        self.read(load)
+        queue.finish_load(load)
+        return True
+
+    # ---- for those who look
+
+    def live(self, paging: bool = False) -> int:
+        return sum(segment.live for segment in self.segments.values() if segment.paging == paging)
+
+    def log_numbers(self) -> list[int]:
+        """Segments of the log, those in use, in order."""
+        return sorted(number for number, segment in self.segments.items() if not segment.paging)
+
+    def scan(self, number: int) -> Scan:
+        scan = Scan(self.segments[number].salt)
+        scan.run(bytes(self.images[number]), HEAD_BYTES)
+        return scan
+
+    def notes(self) -> list[Note]:
+        """What the images say, segment by segment."""
+        return [note for number in self.log_numbers() for note in read_notes(self.scan(number).notes)]

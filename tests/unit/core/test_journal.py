@@ -1,0 +1,352 @@
+"""The journal: where records go, what is noted of each queue, batches, and who is told when they are safe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leveret.core.journal import Ledger, Publisher
+from tests.unit.core.fake_disk import COUNTED, HANDED, HEAD_BYTES, PLACED, SETTLED, FakeDisk, Note
+from tests.unit.queues.dataplane import message
+
+NOTES_RECORD_BYTES = 32
+CONGESTED_BYTES = 8388608
+OFFSET_MASK = 0xFFFFFFFF
+
+
+def persistent(body: bytes = b"body") -> Any:
+    return message(body, delivery_mode=2)
+
+
+def kept(disk: FakeDisk, ledger: Ledger, count: int = 1, body: bytes = b"body") -> list[Any]:
+    """Messages at positions 1 to `count`."""
+    made = [persistent(body) for _ in range(count)]
+    for position, one in enumerate(made, 1):
+        disk.journal.keep(ledger, one, position)
+    return made
+
+
+def noted(disk: FakeDisk, *kinds: int) -> list[Note]:
+    return [note for note in disk.notes() if note.kind in kinds]
+
+
+# ---- messages
+
+
+def test_a_message_knows_its_place_before_it_is_written() -> None:
+    disk = FakeDisk()
+    ledger = disk.ledger()
+    one, two = kept(disk, ledger, 2)
+    number = disk.journal.segment.id
+    assert one.location == number << 32 | HEAD_BYTES
+    assert two.location == one.location + (one.length + 7 & ~7)
+    assert not disk.journal.is_written(one.location)
+    disk.commit()
+    assert disk.journal.is_written(one.location) and disk.journal.is_written(two.location)
+    assert (ledger.live, disk.segments[number].live) == (2, 2)
+
+
+def test_what_was_written_is_read_back_by_a_scan() -> None:
+    disk = FakeDisk()
+    (one,) = kept(disk, disk.ledger(7))
+    disk.commit()
+    assert disk.notes() == [Note(7, 1, one.location & OFFSET_MASK, one.length, 4, PLACED)]
+    image = disk.images[one.location >> 32]
+    assert b"body" in image[HEAD_BYTES : HEAD_BYTES + one.length]
+
+
+def test_the_first_record_wakes_once_until_the_batch_is_taken() -> None:
+    disk = FakeDisk()
+    kept(disk, disk.ledger(), 3)
+    assert disk.wakes == [True]
+    disk.commit()
+    kept(disk, disk.ledger(), 1)
+    assert disk.wakes == [True, True]
+
+
+def test_acks_and_deliveries_wake_without_haste() -> None:
+    disk = FakeDisk()
+    ledger = disk.ledger()
+    (one,) = kept(disk, ledger)
+    disk.commit()
+    disk.wakes.clear()
+    ledger.hand_out(1, 1, one.location)
+    ledger.settle(1, one.location)
+    assert disk.wakes == [False]
+    assert (disk.journal.awake, disk.journal.drowsy) == (False, True)
+    kept(disk, ledger)
+    assert disk.wakes == [False, True], "a publish does not wait for them"
+
+
+def test_nothing_of_an_earlier_batch_goes_to_disk_with_a_later_one() -> None:
+    """Buffers are used again; what a record leaves unwritten must be zeros."""
+    disk = FakeDisk()
+    ledger = disk.ledger()
+    kept(disk, ledger, 3, b"\xee" * 1000)
+    disk.commit()
+    disk.commit()
+    start = len(disk.images[1])
+    kept(disk, ledger, 3, b"")
+    disk.commit()
+    assert b"\xee" * 4 not in disk.images[1][start:]
+
+
+def test_a_buffer_grows_with_what_is_put_into_it() -> None:
+    disk = FakeDisk()
+    made = kept(disk, disk.ledger(), 5, bytes(100_000))
+    disk.commit()
+    assert [note.a for note in disk.notes()] == [one.location & OFFSET_MASK for one in made]
+
+
+# ---- segments
+
+
+def test_a_full_segment_is_followed_by_the_spare_one() -> None:
+    disk = FakeDisk(segment_bytes=300)
+    ledger = disk.ledger()
+    disk.provide_spares()
+    spare = disk.journal.spare
+    made = kept(disk, ledger, 4, bytes(100))
+    assert [one.location >> 32 for one in made] == [1, 1, spare.id, spare.id]
+    first = disk.segments[1]
+    assert (first.sealed, first.live, first.first_sequence, first.last_sequence) == (True, 2, 1, 2)
+    assert (disk.journal.segment, spare.first_sequence) == (spare, 3)
+    assert disk.journal.drained == [first], "somebody must write its index"
+    batch = disk.commit()
+    assert [part[0].id for part in batch.parts] == [1, spare.id]
+    assert len(noted(disk, PLACED)) == 4
+
+
+def test_without_a_spare_a_segment_grows_on() -> None:
+    disk = FakeDisk(segment_bytes=300)
+    made = kept(disk, disk.ledger(), 10, bytes(100))
+    assert {one.location >> 32 for one in made} == {1}
+    disk.commit()
+    assert len(noted(disk, PLACED)) == 10
+
+
+def test_notes_alone_do_not_make_a_segment_grow_for_ever() -> None:
+    disk = FakeDisk(segment_bytes=2000)
+    ledger = disk.ledger()
+    (one,) = kept(disk, ledger)
+    for times in range(2, 500):
+        disk.provide_spares()
+        ledger.hand_out(1, times, one.location)
+        disk.commit()
+    assert max(segment.end for segment in disk.segments.values()) < 2000 + 2 * 64
+    assert noted(disk, COUNTED)[-1] == Note(1, 1, 499, one.location >> 32, 0, COUNTED)
+
+
+def test_a_sealed_segment_whose_last_message_goes_is_reported() -> None:
+    disk = FakeDisk(segment_bytes=100)
+    ledger = disk.ledger()
+    disk.provide_spares()
+    one, two = kept(disk, ledger, 2, bytes(100))
+    disk.journal.drained.clear()
+    ledger.settle(2, two.location)
+    assert disk.journal.drained == [], "that one is still written to"
+    ledger.settle(1, one.location)
+    assert disk.journal.drained == [disk.segments[1]]
+    assert (ledger.live, disk.live()) == (0, 0)
+
+
+# ---- what is noted
+
+
+def test_acks_in_a_row_are_one_note() -> None:
+    disk = FakeDisk()
+    ledger = disk.ledger(3)
+    made = kept(disk, ledger, 1000)
+    disk.commit()
+    for position, one in enumerate(made, 1):
+        ledger.settle(position, one.location)
+    disk.commit()
+    assert noted(disk, SETTLED) == [Note(3, 1, 1000, 1, 0, SETTLED)]
+
+
+def test_a_gap_or_another_segment_ends_a_run_of_acks() -> None:
+    disk = FakeDisk(segment_bytes=600)
+    ledger = disk.ledger()
+    disk.provide_spares()
+    made = kept(disk, ledger, 6, bytes(100))
+    assert [one.location >> 32 for one in made] == [1, 1, 1, 1, 2, 2]
+    for position in (1, 3, 4, 5, 6):
+        ledger.settle(position, made[position - 1].location)
+    disk.commit()
+    assert [note[1:4] for note in noted(disk, SETTLED)] == [(1, 1, 1), (3, 2, 1), (5, 2, 2)]
+
+
+def test_the_first_delivery_is_noted_up_to_a_position_and_later_ones_each() -> None:
+    disk = FakeDisk()
+    ledger = disk.ledger()
+    made = kept(disk, ledger, 5)
+    for position in (1, 2, 3):
+        ledger.hand_out(position, 1, made[position - 1].location)
+    ledger.hand_out(2, 2, made[1].location)
+    disk.commit()
+    assert noted(disk, HANDED, COUNTED) == [Note(1, 2, 2, 1, 0, COUNTED), Note(1, 3, 0, 0, 0, HANDED)]
+    ledger.hand_out(2, 3, made[1].location)
+    disk.commit()
+    assert noted(disk, HANDED, COUNTED)[2:] == [Note(1, 2, 3, 1, 0, COUNTED)], "what is known is not noted again"
+
+
+def test_deliveries_are_noted_anew_when_their_segment_goes() -> None:
+    disk = FakeDisk()
+    ledger = disk.ledger()
+    made = kept(disk, ledger, 2)
+    ledger.hand_out(1, 1, made[0].location)
+    disk.commit()
+    assert disk.journal.segment.handed == {ledger}
+    ledger.note_again()
+    disk.commit()
+    assert [note.first for note in noted(disk, HANDED)] == [1, 1]
+
+
+def test_a_queue_without_messages_has_nothing_to_note_anew() -> None:
+    disk = FakeDisk()
+    ledger = disk.ledger()
+    ledger.handed = 10
+    ledger.note_again()
+    disk.commit()
+    assert disk.notes() == []
+    assert disk.wakes == []
+
+
+def test_a_closed_ledger_notes_nothing_and_lets_its_records_go() -> None:
+    disk = FakeDisk()
+    ledger = disk.ledger()
+    made = kept(disk, ledger, 3)
+    ledger.settle(1, made[0].location)
+    ledger.close()
+    for position in (2, 3):
+        ledger.settle(position, made[position - 1].location)
+    disk.commit()
+    assert noted(disk, SETTLED) == []
+    assert (ledger.live, disk.live()) == (0, 0)
+
+
+def test_a_segment_remembers_which_others_its_notes_are_about() -> None:
+    disk = FakeDisk(segment_bytes=100)
+    ledger = disk.ledger()
+    one, two = kept(disk, ledger, 2, bytes(100))
+    disk.commit()
+    disk.provide_spares()
+    disk.journal.keep(ledger, persistent(), 3)
+    ledger.settle(1, one.location)
+    ledger.hand_out(2, 2, two.location)
+    disk.commit()
+    assert disk.journal.segment.settles == {1}
+    assert disk.segments[1].settles == set(), "its own notes need no other"
+
+
+def test_the_index_has_what_the_records_say() -> None:
+    disk = FakeDisk()
+    ledger = disk.ledger()
+    made = kept(disk, ledger, 40)
+    for position, one in enumerate(made[:30], 1):
+        ledger.hand_out(position, 1, one.location)
+        if position % 2:
+            ledger.settle(position, one.location)
+    disk.commit()
+    assert disk.journal.segment.copy_index() == disk.scan(1).notes
+
+
+# ---- pages
+
+
+def test_a_transient_message_gets_a_page_that_no_scan_counts() -> None:
+    disk = FakeDisk()
+    one = message(b"transient")
+    location = disk.pager.page(one)
+    assert disk.pager.is_page(location) and disk.journal.is_page(location)
+    disk.commit()
+    assert disk.live(paging=True) == 1
+    assert disk.scan(location >> 32).notes == b""
+    disk.pager.release(location)
+    assert disk.live(paging=True) == 0
+
+
+def test_one_page_serves_all_queues_that_hold_the_message() -> None:
+    disk = FakeDisk()
+    one = message(b"transient")
+    assert disk.pager.page(one) == disk.pager.page(one)
+    assert disk.live(paging=True) == 2
+
+
+def test_a_page_that_nobody_needs_any_more_is_not_used_again() -> None:
+    """Its segment may be on its way out."""
+    disk = FakeDisk(segment_bytes=100)
+    one = message(b"transient")
+    disk.provide_spares()
+    first = disk.pager.page(one)
+    disk.pager.page(message(b"rolls on"))
+    disk.pager.release(first)
+    assert disk.segments[first >> 32].live == 0 and disk.segments[first >> 32].sealed
+    assert disk.pager.page(one) >> 32 != first >> 32
+    assert disk.segments[first >> 32].live == 0
+
+
+def test_a_page_does_not_change_where_the_log_has_a_message() -> None:
+    disk = FakeDisk()
+    (one,) = kept(disk, disk.ledger())
+    location, length = one.location, one.length
+    assert disk.pager.page(one) != location
+    assert (one.location, one.length) == (location, length)
+
+
+# ---- batches
+
+
+def test_batches_are_numbered_and_every_one_says_how_far_all_was_synced() -> None:
+    disk = FakeDisk()
+    kept(disk, disk.ledger(), 2)
+    first = disk.commit()
+    assert (first.number, first.last_sequence, disk.journal.synced_batch) == (1, 3, 1)
+    assert disk.scan(1).synced_sequence == 0
+    second = disk.commit(sync=False)
+    assert (second.number, second.last_sequence) == (2, 4)
+    assert (disk.journal.synced_batch, disk.journal.synced_sequence) == (1, 3)
+    assert disk.scan(1).synced_sequence == 3
+    assert disk.journal.batch == 3
+
+
+def test_a_batch_is_filled_while_the_one_before_is_being_written() -> None:
+    disk = FakeDisk()
+    ledger = disk.ledger()
+    kept(disk, ledger, 2)
+    first = disk.journal.take_batch()
+    late = persistent(b"late")
+    disk.journal.keep(ledger, late, 3)
+    assert first.data is not disk.journal.take_batch().data
+    assert not disk.journal.is_written(late.location)
+
+
+def test_a_journal_that_runs_ahead_of_the_disk_is_congested_until_it_has_caught_up() -> None:
+    disk = FakeDisk()
+    ledger = disk.ledger()
+    body = bytes(CONGESTED_BYTES // 8)
+    for position in range(1, 8):
+        disk.journal.keep(ledger, persistent(body), position)
+    assert not disk.journal.congested
+    batch = disk.journal.take_batch()
+    disk.journal.keep(ledger, persistent(body), 8)
+    assert disk.journal.congested, "what is in flight counts"
+    disk.journal.batch_written(batch)
+    assert not disk.journal.congested
+    assert disk.journal.in_flight_bytes == 0
+
+
+def test_a_publisher_that_is_no_channel_hears_nothing() -> None:
+    assert Publisher().synced(1, 2) == 0
+
+
+def test_a_journal_that_is_closed_writes_nothing_behind_its_last_record() -> None:
+    disk = FakeDisk()
+    ledger = disk.ledger()
+    (one,) = kept(disk, ledger)
+    disk.commit()
+    assert not disk.scan(1).closed
+    disk.journal.append_closed()
+    ledger.settle(1, one.location)
+    disk.commit()
+    assert disk.scan(1).closed
+    assert noted(disk, SETTLED) == []

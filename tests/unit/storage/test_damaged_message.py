@@ -1,0 +1,74 @@
+"""A message whose record is damaged behind a good index: found out when it is read, reported, and nobody waits for it."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pika
+import pytest
+
+from leveret.testing import Broker
+
+
+def settings(root: Path) -> dict[str, object]:
+    return {"data_dir": str(root), "storage.segment_bytes": 65536}
+
+
+def publish(root: Path, *bodies: bytes) -> None:
+    with Broker(settings(root)) as broker:
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("orders", durable=True)
+        for body in bodies:
+            channel.basic_publish("", "orders", body, pika.BasicProperties(delivery_mode=2))
+        connection.close()
+    # The next start reads the segment for the last time, and writes its index.
+    with Broker(settings(root)):
+        pass
+
+
+def damage(root: Path, body: bytes) -> Path:
+    for path in sorted((root / "log").glob("*.segment")):
+        octets = bytearray(path.read_bytes())
+        if body in octets:
+            octets[octets.index(body)] ^= 1
+            path.write_bytes(octets)
+            return path
+    raise AssertionError(f"{body!r} is in no segment")
+
+
+def get_all(broker: Broker) -> list[bytes]:
+    """What one basic.get after the other brings, within a deadline."""
+    parameters = pika.URLParameters(broker.url)
+    parameters.blocked_connection_timeout = 5
+    connection = pika.BlockingConnection(parameters)
+    connection.call_later(5, lambda: pytest.fail("a get had no answer within 5 s"))
+    channel = connection.channel()
+    found = []
+    while True:
+        method, _, body = channel.basic_get("orders", auto_ack=True)
+        if method is None:
+            break
+        found.append(body)
+    connection.close()
+    return found
+
+
+def test_what_is_left_is_delivered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    publish(tmp_path, b"one", b"the second", b"three")
+    path = damage(tmp_path, b"the second")
+    with Broker(settings(tmp_path)) as broker, caplog.at_level(logging.ERROR, "leveret"):
+        assert get_all(broker) == [b"one", b"three"]
+    (record,) = caplog.records
+    assert "a message cannot be read and is lost" in record.message and path.name in record.message
+
+
+@pytest.mark.timeout(30)
+def test_a_get_is_answered_when_nothing_is_left(tmp_path: Path) -> None:
+    publish(tmp_path, b"the only one")
+    damage(tmp_path, b"the only one")
+    with Broker(settings(tmp_path)) as broker:
+        assert get_all(broker) == []
+        assert broker.call(lambda node: node.broker.vhosts["/"].queues[b"orders"].ready_count()) == 0
