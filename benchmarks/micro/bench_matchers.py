@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any
 
-from leveret.core import PURE, matcher
+from leveret import PURE
+from leveret.core import matcher
 from leveret.core.hash_matcher import ConsistentHashMatcher, ModulusHashMatcher, RandomMatcher
 from leveret.core.headers_matcher import HeadersMatcher
 from leveret.core.matcher import DirectMatcher, FanoutMatcher, Matcher

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import pika
 
 from leveret.broker.broker import Broker as Desk
+from leveret.broker.recovery import recover
 from leveret.catalog.commands import Command, DeleteUser, PutUser, PutVhost, decode_command
 from leveret.catalog.records import User, Vhost
 from leveret.catalog.snapshot import snapshot
@@ -246,7 +247,7 @@ def open_directory(root: Path) -> Opened:
     store = Store(root, StoreSettings(SEGMENT_BYTES), lambda: 1)
     desk = Desk(Dice(), Clock(), store)
     try:
-        desk.recover()
+        recover(desk)
         opened = Opened(root, list(store.damages), [], {}, {}, snapshot(desk.catalog))
         for vhost, live in desk.vhosts.items():
             for queue in live.queues.values():

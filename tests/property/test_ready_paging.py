@@ -67,8 +67,13 @@ class PagingMachine(RuleBasedStateMachine):
         # (queue id, position) -> segment, from the indexes of all that ever were.
         self.placed: dict[tuple[int, int], int] = {}
 
-    @initialize(durable=st.lists(st.booleans(), min_size=2, max_size=3), lazy=st.lists(st.booleans(), min_size=3))
-    def declare(self, durable: list[bool], lazy: list[bool]) -> None:
+    @initialize(
+        durable=st.lists(st.sampled_from([True, True, False]), min_size=2, max_size=3),
+        lazy=st.lists(st.booleans(), min_size=3, max_size=3),
+        pressed=st.booleans(),
+    )
+    def declare(self, durable: list[bool], lazy: list[bool], pressed: bool) -> None:
+        self.press(pressed)
         fanout = self.bench.add_exchange("f", FanoutMatcher())
         for i, kept in enumerate(durable):
             ledger = self.disk.ledger(i + 1) if kept else None
@@ -100,7 +105,7 @@ class PagingMachine(RuleBasedStateMachine):
             self.judge()
 
     @precondition(lambda self: any(stand.consumer is None for stand in self.stands))
-    @rule(index=INDEXES, no_ack=st.booleans(), prefetch=st.sampled_from([0, 1, 3]))
+    @rule(index=INDEXES, no_ack=st.sampled_from([False, False, True]), prefetch=st.sampled_from([0, 1, 3]))
     def consume(self, index: int, no_ack: bool, prefetch: int) -> None:
         free = [stand for stand in self.stands if stand.consumer is None]
         stand = free[index % len(free)]
@@ -119,9 +124,10 @@ class PagingMachine(RuleBasedStateMachine):
         stand.consumer = None
         self.judge()
 
-    @rule(index=INDEXES, no_ack=st.booleans())
-    def get(self, index: int, no_ack: bool) -> None:
-        self.get_one(self.stand(index), no_ack)
+    @rule(index=INDEXES, count=st.integers(1, 4), no_ack=st.sampled_from([False, False, True]))
+    def get(self, index: int, count: int, no_ack: bool) -> None:
+        for _ in range(count):
+            self.get_one(self.stand(index), no_ack)
 
     def get_one(self, stand: Stand, no_ack: bool) -> None:
         before = len(stand.ready)
@@ -140,11 +146,23 @@ class PagingMachine(RuleBasedStateMachine):
             assert found == (before > 0)
 
     @precondition(lambda self: self.held)
-    @rule(picks=st.lists(INDEXES, min_size=1, max_size=5), verdict=st.sampled_from([SETTLED, DISCARDED, REQUEUED]))
+    @rule(
+        picks=st.lists(INDEXES, min_size=1, max_size=5),
+        verdict=st.sampled_from([REQUEUED, SETTLED, REQUEUED, DISCARDED]),
+    )
     def settle(self, picks: list[int], verdict: int) -> None:
         for pick in picks:
             if self.held:
                 self.settle_one(list(self.held)[pick % len(self.held)], verdict)
+
+    @precondition(lambda self: len(self.held) > 1)
+    @rule(seed=st.randoms(use_true_random=False))
+    def requeue_all(self, seed: Any) -> None:
+        tags = list(self.held)
+        seed.shuffle(tags)
+        for tag in tags:
+            if tag in self.held:
+                self.settle_one(tag, REQUEUED)
 
     def settle_one(self, tag: int, verdict: int) -> None:
         stand, copy = self.held.pop(tag)
@@ -154,9 +172,15 @@ class PagingMachine(RuleBasedStateMachine):
         self.channel.settle(tag, False, verdict, 0)
         self.judge()
 
-    @rule(index=INDEXES)
-    def purge(self, index: int) -> None:
-        stand = self.stand(index)
+    @rule(index=INDEXES, how=st.sampled_from(["", "", "purge", "drain"]))
+    def empty(self, index: int, how: str) -> None:
+        """Rarer than the rest, or there would never be much to look at."""
+        if how == "purge":
+            self.purge(self.stand(index))
+        elif how == "drain":
+            self.drain()
+
+    def purge(self, stand: Stand) -> None:
         assert stand.queue.purge() == len(stand.ready)
         stand.ready.clear()
         assert not stand.waiting_gets
@@ -186,13 +210,24 @@ class PagingMachine(RuleBasedStateMachine):
 
     # ---- what the store does
 
-    @rule()
-    def commit(self) -> None:
-        self.disk.commit()
+    @rule(commit=st.booleans(), spares=st.booleans(), delete=st.booleans(), answer=st.booleans())
+    def keep_house(self, commit: bool, spares: bool, delete: bool, answer: bool) -> None:
+        if commit:
+            self.disk.commit()
+        if spares:
+            self.disk.provide_spares()
+        if delete:
+            self.delete_dead_segments()
+        if answer:
+            self.answer_gets()
 
     @rule()
-    def provide_spares(self) -> None:
-        self.disk.provide_spares()
+    def load_something_written(self) -> None:
+        self.disk.commit()
+        for stand in self.stands:
+            if stand.ready and not stand.queue.ready.has_next():
+                stand.queue.fetch()
+        self.load_something()
 
     @precondition(lambda self: self.flying is None)
     @rule(index=INDEXES)
@@ -228,7 +263,6 @@ class PagingMachine(RuleBasedStateMachine):
     def page_out(self, index: int, bytes_max: int) -> None:
         self.stand(index).queue.page_out(bytes_max)
 
-    @rule()
     def delete_dead_segments(self) -> None:
         self.learn_places()
         for segment in list(self.disk.segments.values()):
@@ -237,7 +271,6 @@ class PagingMachine(RuleBasedStateMachine):
 
     # ---- what must be true
 
-    @rule()
     def answer_gets(self) -> None:
         for stand in self.stands:
             called, stand.called = stand.called, []
@@ -283,7 +316,6 @@ class PagingMachine(RuleBasedStateMachine):
                 mine = [copy for other, copy in living if other is stand and copy.persistent]
                 assert ledger.live == len(mine)
 
-    @rule()
     def drain(self) -> None:
         """Everything comes out, in order; then nothing is needed any more, and nobody waits."""
         for stand in self.stands:
@@ -302,8 +334,9 @@ class PagingMachine(RuleBasedStateMachine):
         assert {number: segment.live for number, segment in self.disk.segments.items() if segment.live} == {}
 
     def load_something(self) -> bool:
-        while self.flying is None and self.disk.wanting:
-            self.start_load(0)
+        for _ in range(len(self.disk.wanting)):
+            if self.flying is None:
+                self.start_load(0)
         if self.flying is None:
             return False
         self.finish_load()
@@ -311,4 +344,4 @@ class PagingMachine(RuleBasedStateMachine):
 
 
 TestPaging = PagingMachine.TestCase
-TestPaging.settings = effort(60, stateful_step_count=50)
+TestPaging.settings = effort(200, stateful_step_count=50)

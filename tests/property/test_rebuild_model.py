@@ -172,7 +172,7 @@ class LogMachine(RuleBasedStateMachine):
         self.superseded.add(segment.id)
 
     def follows_a_copy(self, segment: Any) -> bool:
-        """Whether older copies of what was here still exist: they must go first, or what was settled here comes back."""
+        """Whether older copies of what was here still exist: they must go first, or what is settled comes back."""
         return bool(segment.settles & self.superseded & self.disk.segments.keys())
 
     @rule()
@@ -287,4 +287,4 @@ class LogMachine(RuleBasedStateMachine):
 
 
 TestLog = LogMachine.TestCase
-TestLog.settings = effort(60, stateful_step_count=40)
+TestLog.settings = effort(200, stateful_step_count=40)

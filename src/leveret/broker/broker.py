@@ -12,18 +12,14 @@ from leveret.broker.login import Logins
 from leveret.broker.vhost import LiveVhost
 from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
-from leveret.catalog.commands import Added, Change, Command, Removed
+from leveret.catalog.commands import Added, Change, Command, Removed, encode_command
 from leveret.catalog.passwords import SALT_BYTES, hash_known_password
 from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, QueueRecord, User, Vhost
-from leveret.catalog.repair import is_possible, missing_vhost
-from leveret.catalog.snapshot import is_durable, snapshot
+from leveret.catalog.snapshot import is_durable
 from leveret.core.queue import ClassicQueue
 from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
-from leveret.runtime.log import get_logger
 from leveret.storage.store import Store
-
-log = get_logger(__name__)
 
 DEFAULT_VHOST = "/"
 DEFAULT_USER = "guest"
@@ -78,53 +74,6 @@ class Broker:
 
     # ---- what survives
 
-    def recover(self) -> None:
-        """Brings back what the store has, or makes the defaults of an empty one."""
-        store = self.store
-        if store is None:
-            self.create_defaults()
-            return
-        found = store.take_commands()
-        for command in found:
-            if store.catalog.damaged:
-                missing = missing_vhost(self.catalog, command)
-                if missing is not None:
-                    self._replay(store, missing)
-                if not is_possible(self.catalog, command):
-                    log.error("a command is left out, because what it needs was lost", command=repr(command))
-                    continue
-            self._replay(store, command)
-        store.snapshot = lambda: snapshot(self.catalog)
-        store.all_queues = self._all_queues
-        store.on_calm = self._disk_calmed
-        store.collect_unacked = self._collect_unacked
-        if not found or not self.catalog.users:
-            self.create_defaults()
-        self._adopt_orphans(store)
-        store.rewrite_catalog_now()
-        store.restore()
-
-    def _replay(self, store: Store, command: Command) -> None:
-        """Like `apply`, but what comes from the log is not logged again."""
-        for change in self.catalog.apply(command):
-            if isinstance(change.record, QueueRecord):
-                store.next_queue_id = max(store.next_queue_id, change.record.id + 1)
-            self._reflect(change)
-
-    def _adopt_orphans(self, store: Store) -> None:
-        """Messages whose queue a damaged catalog no longer knows are put where people find them."""
-        known = {
-            queue.id for topology in self.catalog.topologies.values() for queue in topology.queues.values() if queue.id
-        }
-        orphans = store.orphans(known)
-        if orphans and DEFAULT_VHOST not in self.catalog.vhosts:
-            self.apply(commands.PutVhost(Vhost(DEFAULT_VHOST)))
-        for queue_id, book in orphans.items():
-            name = f"leveret.recovered-{queue_id}"
-            record = QueueRecord(DEFAULT_VHOST, name, "classic", True, False, 0, {}, queue_id)
-            self.apply(commands.DeclareQueue(record))
-            log.error("messages of a queue that the catalog lost are in another one", queue=name, messages=book.count)
-
     def new_queue_id(self) -> int:
         """For a queue that survives; 0 if nothing does."""
         if self.store is None:
@@ -132,19 +81,19 @@ class Broker:
         self.store.next_queue_id += 1
         return self.store.next_queue_id - 1
 
-    def _all_queues(self) -> Iterator[ClassicQueue]:
+    def all_queues(self) -> Iterator[ClassicQueue]:
         for vhost in self.vhosts.values():
             for queue in vhost.queues.values():
                 if isinstance(queue, ClassicQueue):
                     yield queue
 
-    def _disk_calmed(self) -> None:
+    def disk_calmed(self) -> None:
         if self.stalled:
             stalled, self.stalled = self.stalled, {}
             for connection in stalled.values():
                 connection.disk_calmed()
 
-    def _collect_unacked(self, number: int, found: dict[tuple[int, int], object]) -> None:
+    def collect_unacked(self, number: int, found: dict[tuple[int, int], object]) -> None:
         self._tell(lambda connection: connection.collect_located(number, found))
 
     # ---- the catalog and its mirror
@@ -153,11 +102,12 @@ class Broker:
         """Changes what exists: the catalog first, then its log, then everything that mirrors it."""
         changes = self.catalog.apply(command)
         if self.store is not None and any(is_durable(self.catalog, change) for change in changes):
-            self.store.append_command(command)
+            self.store.append_command(encode_command(command))
         for change in changes:
-            self._reflect(change)
+            self.reflect(change)
 
-    def _reflect(self, change: Change) -> None:
+    def reflect(self, change: Change) -> None:
+        """Brings everything that mirrors the catalog in step with it."""
         record = change.record
         if isinstance(record, QueueRecord | ExchangeRecord | BindingRecord):
             self.vhosts[record.vhost].reflect(change)

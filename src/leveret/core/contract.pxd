@@ -64,6 +64,7 @@ cdef class Queue:
     cpdef int requeue(self, Entry entry) except -1
     cpdef int discard(self, Entry entry) except -1
     cpdef int get(self, Subscriber getter) except -1
+    cpdef object await_load(self, object call)
     cpdef int wake(self, Subscriber subscriber) except -1
     cpdef int dispatch(self) except -1
     cpdef object subscribe(self, Subscriber subscriber)

@@ -127,6 +127,10 @@ class Queue:
         none, LATER if it must come from disk first (`await_load` calls when it has)."""
         return 0
 
+    def await_load(self, call):
+        """Calls back once the message that a get waits for has come from disk."""
+        raise AssertionError("a queue that answers LATER must say when")
+
     def wake(self, subscriber):
         """A parked subscriber can take again; `dispatch` hands out to it."""
         return 0

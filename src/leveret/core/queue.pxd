@@ -37,7 +37,6 @@ cdef class ClassicQueue(Queue):
     cpdef int fetch(self) except -1
     cpdef Load take_load(self, Journal journal)
     cpdef object finish_load(self, Load load)
-    cpdef object await_load(self, object call)
     cdef object stop_awaiting(self)
     cpdef object restore(self, bytearray slots, Py_ssize_t count, unsigned long long next_position, unsigned long long handed, bint all_seen)
     cpdef Py_ssize_t page_out(self, Py_ssize_t bytes_max) except -1

@@ -9,6 +9,7 @@ import contextlib
 from pathlib import Path
 
 from leveret.broker.broker import Broker
+from leveret.broker.recovery import recover
 from leveret.broker.topology import Topology
 from leveret.errors import StartupError
 from leveret.node.settings import Settings, default_data_dir
@@ -67,7 +68,7 @@ class Node:
         self._board = Switchboard(loop)
         try:
             self._listen()
-            self.broker.recover()
+            recover(self.broker)
         except (OSError, StartupError) as error:
             if self._listener is not None:
                 self._listener.close()
@@ -87,7 +88,7 @@ class Node:
         return Watch(
             loop,
             self.broker,
-            self.store.root,
+            str(self.store.root),
             memory_watermark_bytes=watermark_bytes(alarms.memory_watermark, memory_limit_bytes()),
             disk_free_bytes_min=alarms.disk_free_bytes_min,
             on_pressure=self.store.pressure,

@@ -51,9 +51,8 @@ async def _serve(settings: Settings) -> str | None:
     # Everything made so far lives as long as the process: the collector need not look at it again.
     gc.freeze()
     assert node.failure is not None
-    waiting = asyncio.ensure_future(stopped.wait())
-    await asyncio.wait([waiting, node.failure], return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
+    node.failure.add_done_callback(lambda _: stopped.set())
+    await stopped.wait()
     click.echo("stopping", err=True)
     await node.stop()
     return node.failure.result() if node.failure.done() else None

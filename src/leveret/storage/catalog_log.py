@@ -1,6 +1,6 @@
 """The catalog on disk: every command that changed something durable, in the order it was applied.
 
-One file counts, the newest. It starts with what the catalog was when the file was made and goes on with what happened
+What a command says is not this room's business: it comes and goes as octets. One file counts, the newest. It starts with what the catalog was when the file was made and goes on with what happened
 since; when it has grown to many times that, a new file takes its place. Written by the store together with messages,
 always before them, so that no message is on disk whose queue is not."""
 
@@ -10,10 +10,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from leveret.catalog.commands import Command, decode_command, encode_command
 from leveret.core.records import command_record, sealed
 from leveret.core.scan import Scan
-from leveret.errors import StartupError
 from leveret.runtime.files import create_file, cut_file, remove_files, sync_directory
 from leveret.runtime.log import get_logger
 from leveret.storage.damage import DamageReport
@@ -35,7 +33,7 @@ class CatalogLog:
         self._directory_salt = directory_salt
         self._number = 0
         self._salt = 0
-        # Commands as msgpack; sealed only when written, because a new file has a new salt.
+        # Sealed only when written, because a new file has a new salt.
         self._pending: list[bytes] = []
         self._sequence = 0
         self._synced_sequence = 0
@@ -49,7 +47,7 @@ class CatalogLog:
 
     # ---- at the start
 
-    def load(self, report: DamageReport) -> list[Command]:
+    def load(self, report: DamageReport) -> list[bytes]:
         """What the newest file says; a torn end is cut, damage before it reported and passed over."""
         files = numbered_files(self._layout.catalog, CATALOG_SUFFIX)
         if not files:
@@ -58,12 +56,11 @@ class CatalogLog:
         self._salt = file_salt(self._directory_salt, CATALOG, self._number)
         data = path.read_bytes()
         scan = self._judged(path, data, report)
-        commands = self._decoded(path, scan, report)
         self._sequence = self._synced_sequence = scan.last_sequence
         self._start_bytes = self._end = scan.end
         self.fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         remove_files([file for number, file in files.items() if number != self._number])
-        return commands
+        return list(scan.commands)
 
     def _judged(self, path: Path, data: bytes, report: DamageReport) -> Scan:
         scan = Scan(self._salt)
@@ -85,21 +82,11 @@ class CatalogLog:
             cut_file(path, scan.end)
         return scan
 
-    def _decoded(self, path: Path, scan: Scan, report: DamageReport) -> list[Command]:
-        commands = []
-        for payload in scan.commands:
-            try:
-                commands.append(decode_command(payload))
-            except Exception as error:
-                # Its checksum is right, so this is no damage: another version of Leveret wrote it.
-                raise StartupError(f"{path} holds a command that this version does not know: {error}") from error
-        return commands
-
     # ---- while running
 
-    def append(self, command: Command) -> None:
+    def append(self, command: bytes) -> None:
         self.owes_evidence = True
-        self._pending.append(encode_command(command))
+        self._pending.append(command)
 
     def add_evidence(self) -> None:
         """Says in the file itself that everything before was synced, so that later damage is not taken for a torn end."""
@@ -138,7 +125,7 @@ class CatalogLog:
         """What was appended and not written is in the snapshot that is about to be written instead."""
         self._pending.clear()
 
-    def rewrite(self, commands: Iterable[Command]) -> None:
+    def rewrite(self, commands: Iterable[bytes]) -> None:
         """A new file with these commands takes the place of the old one. Blocks; nothing may be in flight."""
         number = self._number + 1
         salt = file_salt(self._directory_salt, CATALOG, number)
@@ -146,7 +133,7 @@ class CatalogLog:
         sequence = 0
         for command in commands:
             sequence += 1
-            data += sealed(command_record(sequence, 0, encode_command(command)), salt)
+            data += sealed(command_record(sequence, 0, command), salt)
         sequence += 1
         data += sealed(command_record(sequence, sequence - 1, b""), salt)
         path = self._layout.catalog_log(number)

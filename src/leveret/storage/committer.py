@@ -63,7 +63,7 @@ class Committer:
         self._notes: asyncio.TimerHandle | None = None
         self._evidence: asyncio.TimerHandle | None = None
         # The batches in flight, and whether they are being synced.
-        self._batch: Batch = None
+        self._batch: Batch | None = None
         self._pages: Batch | None = None
         self._syncing = False
         # What is in flight is only evidence, which need not be synced for its own sake.

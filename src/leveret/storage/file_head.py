@@ -23,7 +23,8 @@ _SUM = struct.Struct(">I")
 
 def file_salt(directory_salt: int, what: bytes, number: int) -> int:
     """Different for every file, so that no record is good anywhere but where it was written."""
-    return checksum(_FIELDS.pack(what, 0, 0, number, directory_salt))
+    salt: int = checksum(_FIELDS.pack(what, 0, 0, number, directory_salt))
+    return salt
 
 
 def encode_head(what: bytes, number: int, directory_salt: int) -> bytes:

@@ -65,6 +65,7 @@ class Reclaimer:
         self._sparse_since: dict[int, float] = {}
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._sparse_timer: asyncio.TimerHandle | None = None
         self._next_look = 0.0
         self._closed = False
         self.deleted_total = 0
@@ -96,6 +97,10 @@ class Reclaimer:
             self._next_look = loop.time() + LOOK_EVERY_S
             self._task = loop.create_task(self._work())
             self._task.add_done_callback(self._worked)
+
+    def _look_for_sparse(self) -> None:
+        self._sparse_timer = None
+        self._look_now()
 
     def _sort_out(self) -> None:
         drained = self._journal.drained + self._pager.drained
@@ -180,14 +185,15 @@ class Reclaimer:
     def _choose(self) -> Segment | None:
         """The oldest segment worth compacting: hardly anything in it lives, or only its notes keep it."""
         now = asyncio.get_running_loop().time()
-        sealed = [segment for segment in self._journal.segments.values() if segment.sealed and not segment.paging]
+        segments: list[Segment] = list(self._journal.segments.values())
+        sealed = [segment for segment in segments if segment.sealed and not segment.paging]
         if len(sealed) < COMPACTED_MIN:
             return None
         sparse = [segment for segment in sealed if self._is_sparse(segment)]
         self._sparse_since = {segment.id: self._sparse_since.get(segment.id, now) for segment in sparse}
-        if sparse and self._timer is None:
+        if sparse and self._sparse_timer is None:
             # Nothing else may happen meanwhile that would make us look.
-            self._timer = asyncio.get_running_loop().call_later(SPARSE_AGE_S, self._look_now)
+            self._sparse_timer = asyncio.get_running_loop().call_later(SPARSE_AGE_S, self._look_for_sparse)
         for segment in sparse:
             if now - self._sparse_since[segment.id] >= SPARSE_AGE_S:
                 return segment
@@ -233,8 +239,9 @@ class Reclaimer:
 
     async def close(self) -> None:
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._sparse_timer):
+            if timer is not None:
+                timer.cancel()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

@@ -57,9 +57,9 @@ class Recovery:
         for number, path in paths.items():
             self._read(number, path)
         synced = max((found.index.synced_sequence for found in self._segments.values()), default=0)
-        cut = None
+        cut = False
         for number in list(self._scans):
-            if cut is not None:
+            if cut:
                 # Everything behind a torn place was written in the same moment, and nobody was told of it.
                 self._discard(number)
             else:
@@ -100,8 +100,8 @@ class Recovery:
 
     # ---- judging
 
-    def _judge(self, number: int, synced: int) -> int | None:
-        """Reports damage; cuts a torn end and says where. Writes the index, so that this is judged once."""
+    def _judge(self, number: int, synced: int) -> bool:
+        """Reports damage; cuts a torn end and says whether. Writes the index, so that this is judged once."""
         found, scan, rest = self._scans[number]
         for start, end, missing in scan.gaps:
             if missing > synced:
@@ -109,14 +109,14 @@ class Recovery:
                 cut_file(found.path, start)
                 self._scan(number, found.path, found.salt)
                 self._write_index(number)
-                return start
+                return True
             found.damaged = True
             self._report.add(found.path, start, max(end - start, 1), "records of the log are lost")
         if rest and scan.last_sequence >= synced:
             log.warning("the torn end of the log is cut", file=str(found.path), offset=scan.end)
         if scan.records:
             self._write_index(number)
-        return None
+        return False
 
     def _write_index(self, number: int) -> None:
         found, scan, _ = self._scans[number]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leveret.catalog.commands import Command
+from leveret.core.contract import Queue
 from leveret.core.journal import Journal, Ledger
 from leveret.core.queue import ClassicQueue
 from leveret.core.rebuild import QueueBook
@@ -65,7 +65,7 @@ class Store:
         try:
             directory_salt = self._directory_salt(new_salt)
             self.catalog = CatalogLog(self._layout, directory_salt)
-            self._commands: list[Command] | None = self.catalog.load(self._report)
+            self._commands: list[bytes] | None = self.catalog.load(self._report)
             self._recovered: RecoveredLog | None = Recovery(self._layout, directory_salt, self._report).run()
         except BaseException as error:
             self._lock.release()
@@ -82,7 +82,7 @@ class Store:
         self._pager = Journal(self._segments, settings.segment_bytes, self._wake, True)
         self.shelf = Shelf(self._pager, WINDOW_BYTES, self._want)
         # Durable queues by id, for compaction and paging; every queue that has a shelf, for paging.
-        self._queues: dict[int, ClassicQueue] = {}
+        self._queues: dict[int, Any] = {}
         self._committer: Committer | None = None
         self._loader: Loader | None = None
         self._reclaimer: Reclaimer | None = None
@@ -100,7 +100,7 @@ class Store:
         self.on_failure: Callable[[str], None] = lambda _reason: None
         self.on_calm: Callable[[], None] = lambda: None
         self.kick: Callable[[], None] = lambda: None
-        self.snapshot: Callable[[], list[Command]] = list
+        self.snapshot: Callable[[], list[bytes]] = list
         self.all_queues: Callable[[], Iterable[ClassicQueue]] = lambda: ()
         self.collect_unacked: Callable[[int, dict[tuple[int, int], object]], None] = lambda _number, _found: None
 
@@ -131,7 +131,7 @@ class Store:
         """What recovery could not make good."""
         return self._report.found
 
-    def take_commands(self) -> list[Command]:
+    def take_commands(self) -> list[bytes]:
         """What the catalog was; to be applied in order before `restore`."""
         commands, self._commands = self._commands, None
         assert commands is not None
@@ -178,7 +178,7 @@ class Store:
     def ledger(self, queue_id: int) -> Ledger:
         return Ledger(self.journal, queue_id)
 
-    def add_queue(self, queue_id: int, queue: ClassicQueue) -> None:
+    def add_queue(self, queue_id: int, queue: Queue) -> None:
         self._queues[queue_id] = queue
 
     def remove_queue(self, queue_id: int) -> None:
@@ -285,7 +285,7 @@ class Store:
 
     # ---- the catalog
 
-    def append_command(self, command: Command) -> None:
+    def append_command(self, command: bytes) -> None:
         self.commands_total += 1
         self.catalog.append(command)
         self._wake()

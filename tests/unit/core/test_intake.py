@@ -13,6 +13,7 @@ from leveret.core.queue import ClassicQueue
 from leveret.core.router import Exchange
 from leveret.errors import HardError, SoftError
 from tests.conformance.amqp_codec import encode_frame
+from tests.unit.core.fake_disk import FakeDisk
 from tests.unit.queues.dataplane import (
     OpenGate,
     Workbench,
@@ -399,3 +400,94 @@ def test_abandoned_content_is_forgotten() -> None:
     bench.feed(publish_frames(1, "", "q", b"new"))
     assert bodies(queue) == [b"new"]
     assert intake.published_total == 1
+
+
+# ---- confirms that wait for the disk
+
+PERSISTENT = {"delivery_mode": 2}
+
+
+def opened_on_disk() -> tuple[FakeDisk, Workbench]:
+    """A confirming channel, a durable queue "q" and one that refuses everything."""
+    disk = FakeDisk()
+    bench = Workbench(journal=disk.journal)
+    bench.add_queue(shelf=disk.shelf, ledger=disk.ledger())
+    bench.queues[b"full"] = FullQueue(b"full", None)
+    bench.open_channel().intake.start_confirming()
+    return disk, bench
+
+
+def test_nothing_persistent_is_confirmed_before_it_is_synced() -> None:
+    disk, bench = opened_on_disk()
+    bench.feed(publish_frames(1, "", "q", b"x", PERSISTENT) * 3)
+    assert confirming(bench) == []
+    batch = disk.journal.take_batch()
+    disk.write(batch)
+    disk.journal.batch_written(batch)
+    assert confirming(bench) == [], "written is not synced"
+    disk.journal.batch_synced(batch)
+    assert confirming(bench) == [("basic.ack", 3, True)]
+
+
+def test_a_sync_confirms_only_what_its_batch_holds() -> None:
+    disk, bench = opened_on_disk()
+    bench.feed(publish_frames(1, "", "q", b"x", PERSISTENT) * 2)
+    first = disk.journal.take_batch()
+    bench.feed(publish_frames(1, "", "q", b"x", PERSISTENT))
+    disk.journal.batch_synced(first)
+    assert confirming(bench) == [("basic.ack", 2, True)]
+    disk.journal.batch_synced(disk.journal.take_batch())
+    assert confirming(bench) == [("basic.ack", 3, False)]
+
+
+def test_a_transient_message_waits_behind_a_persistent_one() -> None:
+    """Else one ack with `multiple` would confirm what is not safe."""
+    disk, bench = opened_on_disk()
+    bench.feed(publish_frames(1, "", "q", b"transient"))
+    assert confirming(bench) == [("basic.ack", 1, False)]
+    bench.feed(publish_frames(1, "", "q", b"x", PERSISTENT) + publish_frames(1, "", "q", b"transient"))
+    batch = disk.journal.take_batch()
+    bench.feed(publish_frames(1, "", "q", b"transient") + publish_frames(1, "", "nowhere", b"", PERSISTENT))
+    assert confirming(bench) == []
+    disk.journal.batch_synced(batch)
+    assert confirming(bench) == [("basic.ack", 5, True)], "with what followed and needs no disk"
+    bench.feed(publish_frames(1, "", "q", b"transient"))
+    assert confirming(bench) == [("basic.ack", 6, False)]
+
+
+def test_a_batch_without_anything_of_a_channel_confirms_nothing_of_it() -> None:
+    disk, bench = opened_on_disk()
+    bench.open_channel(2).intake.start_confirming()
+    bench.feed(publish_frames(1, "", "q", b"x", PERSISTENT))
+    first = disk.journal.take_batch()
+    bench.feed(publish_frames(2, "", "q", b"x", PERSISTENT))
+    disk.journal.batch_synced(first)
+    assert [(sent.channel, sent.name) for sent in bench.sent()] == [(1, "basic.ack")]
+    disk.journal.batch_synced(disk.journal.take_batch())
+    assert [(sent.channel, sent.name) for sent in bench.sent()] == [(2, "basic.ack")]
+
+
+def test_a_nack_does_not_confirm_what_waits_before_it() -> None:
+    disk, bench = opened_on_disk()
+    bench.feed(publish_frames(1, "", "q", b"x", PERSISTENT) + publish_frames(1, "", "full", b"x", PERSISTENT))
+    assert confirming(bench) == [("basic.nack", 2, False)]
+    disk.commit()
+    assert confirming(bench) == [("basic.ack", 1, False)]
+    bench.feed(publish_frames(1, "", "full"))
+    assert confirming(bench) == [("basic.nack", 3, False)]
+
+
+def test_what_goes_straight_through_without_acks_is_confirmed_at_once() -> None:
+    disk, bench = opened_on_disk()
+    bench.consume(bench.open_channel(2), bench.queues[b"q"], no_ack=True)
+    bench.feed(publish_frames(1, "", "q", b"x", PERSISTENT))
+    assert [sent.name for sent in bench.sent()] == ["basic.deliver", "basic.ack"]
+    assert disk.wakes == []
+
+
+def test_nothing_is_confirmed_on_an_abandoned_channel() -> None:
+    disk, bench = opened_on_disk()
+    bench.feed(publish_frames(1, "", "q", b"x", PERSISTENT))
+    bench.connection.find(1).intake.abandon()
+    disk.commit()
+    assert confirming(bench) == []

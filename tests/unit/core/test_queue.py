@@ -6,6 +6,7 @@ import random
 
 from leveret.core.contract import Entry, Subscriber
 from leveret.core.queue import ClassicQueue
+from tests.unit.core.fake_disk import COUNTED, HANDED, PLACED, SETTLED, FakeDisk
 from tests.unit.queues.dataplane import Workbench, message
 
 
@@ -285,3 +286,170 @@ def test_equal_calls_give_equal_state() -> None:
 
     assert run(1) == run(1)
     assert run(1) != run(2)
+
+
+# ---- durable
+
+
+def keep(queue: ClassicQueue, *bodies: bytes) -> None:
+    for body in bodies:
+        assert queue.publish(message(body, delivery_mode=2)) == 0
+
+
+def noted(disk: FakeDisk) -> list[tuple[int, int, int]]:
+    """(kind, position, count or times) of every note, after a commit."""
+    disk.commit()
+    return [(note.kind, note.first, note.a if note.kind in (SETTLED, COUNTED) else 0) for note in disk.notes()]
+
+
+def test_a_durable_queue_keeps_persistent_messages_and_no_others() -> None:
+    disk = FakeDisk()
+    queue = disk.queue()
+    keep(queue, b"1")
+    publish(queue, b"transient")
+    keep(queue, b"3")
+    assert noted(disk) == [(PLACED, 1, 0), (PLACED, 3, 0)]
+    assert (queue.ledger.live, disk.live()) == (2, 2)
+
+
+def test_a_queue_without_a_ledger_keeps_nothing() -> None:
+    disk = FakeDisk()
+    queue, taker = disk.queue(None), Taker()
+    keep(queue, b"1")
+    queue.get(taker)
+    queue.settle(taker.held.pop())
+    assert noted(disk) == []
+
+
+def test_deliveries_and_acks_are_noted() -> None:
+    disk = FakeDisk()
+    queue, taker = disk.queue(), Taker()
+    queue.subscribe(taker)
+    keep(queue, b"1", b"2")
+    assert noted(disk) == [(PLACED, 1, 0), (PLACED, 2, 0), (HANDED, 2, 0)]
+    queue.settle(taker.held.pop(0))
+    queue.discard(taker.held.pop(0))
+    assert noted(disk)[3:] == [(SETTLED, 1, 2)]
+    assert (queue.ledger.live, disk.live()) == (0, 0)
+
+
+def test_a_second_delivery_is_counted() -> None:
+    disk = FakeDisk()
+    queue, taker = disk.queue(), Taker()
+    keep(queue, b"1")
+    for _ in range(3):
+        queue.get(taker)
+        queue.requeue(taker.held.pop())
+    assert noted(disk) == [(PLACED, 1, 0), (COUNTED, 1, 2), (COUNTED, 1, 3), (HANDED, 1, 0)]
+    assert (queue.ledger.live, disk.live()) == (1, 1), "a requeue settles nothing"
+
+
+def test_what_nobody_will_acknowledge_is_settled_at_once_or_not_even_written() -> None:
+    disk = FakeDisk()
+    bench = Workbench(journal=disk.journal)
+    queue = bench.add_queue(shelf=disk.shelf, ledger=disk.ledger())
+    keep(queue, b"waited")
+    bench.consume(bench.open_channel(), queue, no_ack=True)
+    keep(queue, b"straight through")
+    assert bench.sent_bodies() == [b"waited", b"straight through"]
+    assert noted(disk) == [(PLACED, 1, 0), (SETTLED, 1, 1)]
+    assert queue.ready.next_position == 3
+
+
+def test_a_purge_is_noted_and_a_deletion_is_not() -> None:
+    disk = FakeDisk()
+    queue, taker = disk.queue(), Taker()
+    keep(queue, b"1", b"2", b"3")
+    queue.get(taker)
+    assert queue.purge() == 2
+    assert noted(disk)[3:] == [(SETTLED, 2, 2), (HANDED, 1, 0)]
+    keep(queue, b"4")
+    queue.close()
+    assert disk.live() == 1, "somebody still holds the first"
+    queue.requeue(taker.held.pop())
+    assert disk.live() == 0
+    assert noted(disk)[5:] == [(PLACED, 4, 0)]
+
+
+def test_a_get_of_what_is_on_disk_comes_later() -> None:
+    disk = FakeDisk()
+    queue, taker, called = disk.queue(lazy=True), Taker(), list[int]()
+    keep(queue, b"1", b"2")
+    assert queue.get(taker) == 2
+    queue.await_load(lambda: called.append(queue.get(taker)))
+    assert (disk.wanting, called) == ([queue], [])
+    assert not disk.load(queue), "it is not written yet"
+    disk.commit()
+    assert disk.load(queue)
+    assert (called, taker.bodies()) == ([1], [b"1"])
+    assert queue.get(taker) == 1
+
+
+def test_who_waits_for_the_disk_is_called_when_there_is_nothing_more_to_wait_for() -> None:
+    def waiting() -> tuple[FakeDisk, ClassicQueue, list[int]]:
+        disk, called = FakeDisk(), list[int]()
+        queue = disk.queue(lazy=True)
+        keep(queue, b"only one")
+        disk.commit()
+        assert queue.get(Taker()) == 2
+        queue.await_load(lambda: called.append(queue.get(Taker())))
+        return disk, queue, called
+
+    disk, queue, called = waiting()
+    queue.purge()
+    assert called == [0]
+    disk, queue, called = waiting()
+    queue.close()
+    assert called == [0]
+    # A consumer took what was loaded.
+    disk, queue, called = waiting()
+    queue.subscribe(Taker())
+    disk.load(queue)
+    assert called == [0]
+    # What was loaded is damaged.
+    disk, queue, called = waiting()
+    disk.images[1][100] ^= 1
+    disk.load(queue)
+    assert (called, queue.ready_count(), disk.live()) == ([0], 0, 0)
+
+
+def test_consumers_get_what_comes_from_disk() -> None:
+    disk = FakeDisk()
+    queue, taker = disk.queue(lazy=True), Taker()
+    keep(queue, b"1", b"2")
+    disk.commit()
+    queue.subscribe(taker)
+    assert (taker.held, disk.wanting) == ([], [queue])
+    disk.load(queue)
+    assert taker.bodies() == [b"1", b"2"]
+
+
+def test_a_transient_message_does_not_overtake_what_is_being_loaded() -> None:
+    disk = FakeDisk(window_bytes=1)
+    queue, taker = disk.queue(), Taker()
+    keep(queue, b"1", b"2")
+    publish(queue, b"3")
+    disk.commit()
+    queue.get(taker)
+    load = queue.take_load(disk.journal)
+    queue.subscribe(taker)
+    assert taker.bodies() == [b"1"]
+    disk.read(load)
+    queue.finish_load(load)
+    assert taker.bodies() == [b"1", b"2", b"3"]
+
+
+def test_bodies_of_what_is_lent_are_let_go_when_memory_is_short() -> None:
+    disk = FakeDisk()
+    queue, taker = disk.queue(lazy=True), Taker()
+    keep(queue, b"1")
+    publish(queue, b"2")
+    disk.commit()
+    disk.load(queue)
+    disk.shelf.pressed = True
+    queue.get(taker)
+    queue.get(taker)
+    assert taker.bodies() == [None, b"2"], "a transient message has nowhere else to be"
+    assert queue.unacked_bytes == 2
+    queue.settle(taker.held[0])
+    assert (queue.unacked_bytes, disk.live()) == (1, 0)

@@ -297,26 +297,25 @@ def test_clear_frees_pages() -> None:
 
 
 def test_a_restored_list_goes_on_where_the_log_ended() -> None:
-    disk, ready = on_disk(4, lazy=True)
-    slots = bytearray()
-    for position, offset in ((1, 64), (3, 0)):
+    disk, slots = FakeDisk(), bytearray()
+    for position, deliveries in ((1, 2), (3, 0)):
         one = message(b"%d" % position, delivery_mode=2)
         disk.journal.keep(disk.ledger(), one, position)
-        slots += struct.pack(">QQIIII", position, one.location, one.length, 1, 2 if offset else 0, 0)
+        slots += struct.pack(">QQIIII", position, one.location, one.length, 1, deliveries, 0)
     disk.commit()
     restored = ReadyList(disk.shelf, disk.ledger())
     restored.restore(slots, 2, 10)
     assert (restored.count, restored.bytes, restored.next_position) == (2, 2, 10)
     fetch(disk, restored)
-    first, second = restored.pop(), restored.pop()
-    assert [(entry.position, entry.delivery_count, entry.message.body) for entry in (first, second)] == [
+    back = [restored.pop(), restored.pop()]
+    assert [(entry.position, entry.delivery_count, entry.message.body) for entry in back] == [
         (1, 2, b"1"),
         (3, 0, b"3"),
     ]
 
 
 def test_messages_in_memory_and_cold_ones_are_found_for_compaction() -> None:
-    disk, ready = on_disk(8)
+    _, ready = on_disk(8)
     back = ready.pop()
     ready.put_back(back)
     found: dict[tuple[int, int], object] = {}

@@ -100,7 +100,9 @@ def test_a_settled_message_is_settled_in_all_its_copies() -> None:
 
 
 def test_a_segment_is_told_which_others_its_notes_are_about() -> None:
-    _, settles = rebuilt(placed(1), placed(2) + settled(1, 1, 1) + settled(2, 1, 2), counted(1, 2, 1) + settled(9, 1, 77))
+    _, settles = rebuilt(
+        placed(1), placed(2) + settled(1, 1, 1) + settled(2, 1, 2), counted(1, 2, 1) + settled(9, 1, 77)
+    )
     # Whether its own is among them is all the same: the caller takes that out.
     assert {number: others - {number} for number, others in settles.items()} == {1: set(), 2: {1}, 3: {1}}
 

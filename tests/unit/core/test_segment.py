@@ -10,7 +10,13 @@ from tests.unit.queues.dataplane import message
 def test_a_new_segment_is_empty() -> None:
     segment = Segment(3, 99, None, 64)
     assert (segment.id, segment.salt, segment.end, segment.written) == (3, 99, 64, 64)
-    assert (segment.live, segment.placed, segment.sealed, segment.paging, segment.damaged) == (0, 0, False, False, False)
+    assert (segment.live, segment.placed, segment.sealed, segment.paging, segment.damaged) == (
+        0,
+        0,
+        False,
+        False,
+        False,
+    )
     assert (segment.settles, segment.handed, segment.index, segment.index_bytes) == (set(), set(), None, 0)
 
 

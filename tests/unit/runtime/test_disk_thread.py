@@ -107,7 +107,7 @@ def test_a_full_disk_is_an_error(thread: DiskThread) -> None:
 
 
 def test_the_job_after_a_failed_one_is_judged_by_itself(thread: DiskThread, fd: int) -> None:
-    thread.sync(-1)
+    thread.write(-1, bytearray(1), 0, 1, 0)
     assert done(thread) != 0
     thread.sync(fd)
     assert done(thread) == 0

@@ -1,4 +1,4 @@
-"""A message whose record is damaged behind a good index: found out when it is read, reported, and nobody waits for it."""
+"""A message whose record is damaged behind a good index: found out when it is read, and nobody waits for it in vain."""
 
 from __future__ import annotations
 

@@ -1,0 +1,76 @@
+"""Bringing a broker back: what its store has, or the defaults of an empty one. Called once, before anybody is served."""
+
+from __future__ import annotations
+
+from leveret.broker.broker import DEFAULT_VHOST, Broker
+from leveret.catalog import commands
+from leveret.catalog.commands import Command, decode_command, encode_command
+from leveret.catalog.records import QueueRecord, Vhost
+from leveret.catalog.repair import is_possible, missing_vhost
+from leveret.catalog.snapshot import snapshot
+from leveret.errors import StartupError
+from leveret.runtime.log import get_logger
+from leveret.storage.store import Store
+
+log = get_logger(__name__)
+
+
+def recover(broker: Broker) -> None:
+    store = broker.store
+    if store is None:
+        broker.create_defaults()
+        return
+    found = [_decoded(command) for command in store.take_commands()]
+    for command in found:
+        if not store.catalog.damaged or _make_possible(broker, store, command):
+            _replay(broker, store, command)
+    store.snapshot = lambda: [encode_command(command) for command in snapshot(broker.catalog)]
+    store.all_queues = broker.all_queues
+    store.on_calm = broker.disk_calmed
+    store.collect_unacked = broker.collect_unacked
+    if not broker.catalog.users:
+        broker.create_defaults()
+    _adopt_orphans(broker, store)
+    store.rewrite_catalog_now()
+    store.restore()
+
+
+def _decoded(command: bytes) -> Command:
+    try:
+        return decode_command(command)
+    except Exception as error:
+        # Its checksum is right, so this is no damage: another version of Leveret wrote it.
+        raise StartupError(f"the catalog holds a command that this version does not know: {error}") from error
+
+
+def _replay(broker: Broker, store: Store, command: Command) -> None:
+    """Like `Broker.apply`, but what comes from the log is not logged again."""
+    for change in broker.catalog.apply(command):
+        if isinstance(change.record, QueueRecord):
+            store.next_queue_id = max(store.next_queue_id, change.record.id + 1)
+        broker.reflect(change)
+
+
+def _make_possible(broker: Broker, store: Store, command: Command) -> bool:
+    """Damage took commands away that this one may build on: mends that, or says that it is left out."""
+    missing = missing_vhost(broker.catalog, command)
+    if missing is not None:
+        _replay(broker, store, missing)
+    possible = is_possible(broker.catalog, command)
+    if not possible:
+        log.error("a command is left out, because what it needs was lost", command=repr(command))
+    return possible
+
+
+def _adopt_orphans(broker: Broker, store: Store) -> None:
+    """Messages whose queue a damaged catalog no longer knows are put where people find them."""
+    topologies = broker.catalog.topologies.values()
+    known = {queue.id for topology in topologies for queue in topology.queues.values() if queue.id}
+    orphans = store.orphans(known)
+    if orphans and DEFAULT_VHOST not in broker.catalog.vhosts:
+        broker.apply(commands.PutVhost(Vhost(DEFAULT_VHOST)))
+    for queue_id, book in orphans.items():
+        name = f"leveret.recovered-{queue_id}"
+        record = QueueRecord(DEFAULT_VHOST, name, "classic", True, False, 0, {}, queue_id)
+        broker.apply(commands.DeclareQueue(record))
+        log.error("messages of a queue that the catalog lost are in another one", queue=name, messages=book.count)
