@@ -148,11 +148,10 @@ class Specimen:
 
     @classmethod
     def of(cls, root: Path, confirmed: dict[str, set[bytes]] | None = None) -> "Specimen":
-        files = cls.files_of(root)
-        made = cls(files, confirmed or {})
+        made = cls(cls.files_of(root), confirmed or {})
         for name in made.segments:
-            made.log += records_of(name, files[name])
-        made.catalog = records_of(made.catalog_file, files[made.catalog_file])
+            made.log += records_of(name, made.files[name])
+        made.catalog = records_of(made.catalog_file, made.files[made.catalog_file])
         with made.opened() as opened:
             assert opened.damages == [] and opened.in_order, opened.damages
             made.queue_ids = opened.queue_ids

@@ -64,7 +64,9 @@ class Recovery:
                 self._discard(number)
             else:
                 cut = self._judge(number, synced)
+        # Before anything is cut: what is reported is copied first.
         self._check_ends(synced)
+        self._write_indexes()
         self._remove_empty()
         self._remove_lone_indexes()
         rebuild = self._rebuild()
@@ -101,28 +103,26 @@ class Recovery:
     # ---- judging
 
     def _judge(self, number: int, synced: int) -> bool:
-        """Reports damage; cuts a torn end and says whether. Writes the index, so that this is judged once."""
+        """Reports damage; cuts a torn end and says whether."""
         found, scan, rest = self._scans[number]
         for start, end, missing in scan.gaps:
             if missing > synced:
                 log.warning("the torn end of the log is cut", file=str(found.path), offset=start)
                 cut_file(found.path, start)
                 self._scan(number, found.path, found.salt)
-                self._write_index(number)
                 return True
             found.damaged = True
             self._report.add(found.path, start, max(end - start, 1), "records of the log are lost")
         if rest and scan.last_sequence >= synced:
             log.warning("the torn end of the log is cut", file=str(found.path), offset=scan.end)
-        if scan.records:
-            self._write_index(number)
         return False
 
-    def _write_index(self, number: int) -> None:
-        found, scan, _ = self._scans[number]
-        if scan.records:
-            cut_file(found.path, scan.end)
-            replace_file(self._layout.index(number), encode_index(found.index))
+    def _write_indexes(self) -> None:
+        """What was judged is not judged again: the next start reads the index."""
+        for number, (found, scan, _) in self._scans.items():
+            if scan.records and number in self._segments:
+                cut_file(found.path, scan.end)
+                replace_file(self._layout.index(number), encode_index(found.index))
 
     def _discard(self, number: int) -> None:
         found, scan, _ = self._scans[number]
@@ -139,6 +139,9 @@ class Recovery:
             following = self._segments.get(number + 1)
             if number == last:
                 expected = synced
+            elif following is not None and self._lacks_its_first(following):
+                # What is missing in between is missing there, and was reported there.
+                continue
             elif following is not None and following.index.first_sequence:
                 expected = following.index.first_sequence - 1
             else:
@@ -146,6 +149,12 @@ class Recovery:
             if found.index.last_sequence < expected <= synced:
                 found.damaged = True
                 self._report.add(found.path, found.index.end, 1, "the last records of the segment are lost")
+
+    def _lacks_its_first(self, found: FoundSegment) -> bool:
+        if found.number not in self._scans:
+            return False
+        gaps = self._scans[found.number][1].gaps
+        return bool(gaps) and gaps[0][0] == HEAD_BYTES
 
     def _remove_empty(self) -> None:
         """Segments without a record: made in advance and not used, or whose making the crash interrupted."""
