@@ -2,7 +2,8 @@ cimport cython
 
 from leveret.core.content cimport write_confirm, write_return
 from leveret.core.contract cimport ACCEPTED, Queue
-from leveret.core.journal cimport Journal, Publisher
+from leveret.core.batch cimport Publisher
+from leveret.core.journal cimport Journal
 from leveret.core.message cimport Message, make_message
 from leveret.core.octets cimport read_u16, read_u64, same_octets, take
 from leveret.core.outbox cimport Outbox

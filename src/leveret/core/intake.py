@@ -6,7 +6,7 @@ frames and by the session with modes; asks the gate, a control-plane object, onl
 
 import cython
 
-from leveret.core.journal import Publisher
+from leveret.core.batch import Publisher
 from leveret.core.wording import frame_problem
 from leveret.errors import HardError, SoftError
 

@@ -1,7 +1,8 @@
 cimport cython
 
+from leveret.core.batch cimport Publisher
 from leveret.core.message cimport Message
-from leveret.core.octets cimport copy_octets, read_u32, write_u16, write_u32, write_u64
+from leveret.core.octets cimport clear_octets, copy_octets, read_u16, read_u32, write_u16, write_u32, write_u64
 from leveret.core.records cimport (
     CLOSED, COUNTED, HANDED, HEAD_BYTES, MESSAGE, NOTE_BYTES, NOTES, PAGED, PLACED, SETTLED, TARGET_BYTES, padded, write_head,
     write_note,
@@ -36,13 +37,6 @@ cdef class Ledger:
     cdef int end_run(self) except -1
     cdef int write_notes(self) except -1
     cpdef object close(self)
-
-
-cdef class Publisher:
-    cdef unsigned long long awaited_batch
-    cdef readonly unsigned long long accepted_seq
-
-    cpdef int synced(self, unsigned long long batch, unsigned long long accepted_seq) except -1
 
 
 @cython.final
@@ -120,6 +114,3 @@ cdef class Journal:
     cpdef object batch_synced(self, object batch)
     @cython.locals(segment=Segment, offset=Py_ssize_t)
     cpdef bint is_written(self, unsigned long long location) except -1
-
-
-cdef void clear_octets(unsigned char* p, Py_ssize_t start, Py_ssize_t end) noexcept

@@ -7,8 +7,10 @@ is known the moment it is appended, because the batch goes just where the last o
 
 import cython
 
+from leveret.core.batch import Batch
+
 if not cython.compiled:
-    from leveret.core.pure_octets import copy_octets, read_u32, write_u16, write_u32, write_u64
+    from leveret.core.pure_octets import clear_octets, copy_octets, read_u16, read_u32, write_u16, write_u32, write_u64
     from leveret.core.records import (
         CLOSED,
         COUNTED,
@@ -128,34 +130,6 @@ class Ledger:
     def close(self):
         """The queue is deleted: the catalog says so, the log need not."""
         self.closed = True
-
-
-class Publisher:
-    """A channel that publishes, as the journal sees it."""
-
-    def __init__(self):
-        # The last batch that has something of this channel in it.
-        self.awaited_batch = 0
-        # The number of the last publish that was taken.
-        self.accepted_seq = 0
-
-    def synced(self, batch, accepted_seq):
-        """The batch, which holds everything of this channel up to this publish, is on disk."""
-        return 0
-
-
-class Batch:
-    """What goes to disk together: `parts` are (segment, start, end in data, offset in the file); `waiters` are the
-    publishing channels that wait for it, each with the last publish of its that is in it."""
-
-    __slots__ = ("data", "last_sequence", "number", "parts", "waiters")
-
-    def __init__(self, number, data, parts, last_sequence, waiters):
-        self.number = number
-        self.data = data
-        self.parts = parts
-        self.last_sequence = last_sequence
-        self.waiters = waiters
 
 
 class Journal:
@@ -356,7 +330,8 @@ class Journal:
         known = message.location
         if known != 0 and known >> 32 in self.segments:
             segment = self.segments[known >> 32]
-            if segment.paging:
+            # One without a live message may be on its way out.
+            if segment.paging and segment.live > 0:
                 segment.live += 1
                 self.paged_length = message.length
                 return known
@@ -379,7 +354,8 @@ class Journal:
         if self.segment.end >= self.segment_bytes:
             self.roll()
         source = data
-        head = length - TARGET_BYTES * read_u32(source, at + 20)
+        # Not counted back from the end: there may be room behind for targets that the message never had.
+        head = HEAD_BYTES + read_u16(source, at + 18) + read_u32(source, at + 24) + read_u32(source, at + 28)
         copied = head + TARGET_BYTES * len(targets)
         self.reserve(padded(copied))
         to = self.end
@@ -426,6 +402,9 @@ class Journal:
 
     def append_notes(self):
         """The record at the end of a batch: what gathered since the last one, and how far everything is synced."""
+        if self.segment.end >= self.segment_bytes:
+            # Else acks and requeues alone would make it grow until publishers are stopped for good.
+            self.roll()
         for ledger in self.touched:
             ledger.write_notes()
         self.touched.clear()
@@ -515,12 +494,3 @@ class Journal:
         segment = self.find_segment(location)
         offset = location & OFFSET_MASK
         return offset < segment.written
-
-
-def clear_octets(p, start, end):
-    while start + 8 <= end:
-        write_u64(p, start, 0)
-        start += 8
-    while start < end:
-        p[start] = 0
-        start += 1

@@ -3,7 +3,7 @@
 # Nothing here checks a bound: callers have compared the declared length with what they hold.
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp, memcpy, memset
 
 cdef inline unsigned int read_u16(const unsigned char* p, Py_ssize_t at) noexcept nogil:
     return (p[at] << 8) | p[at + 1]
@@ -30,6 +30,9 @@ cdef inline void write_u64(unsigned char* p, Py_ssize_t at, unsigned long long v
 
 cdef inline void copy_octets(unsigned char* to, Py_ssize_t at, const unsigned char* source, Py_ssize_t start, Py_ssize_t count) noexcept nogil:
     memcpy(to + at, source + start, count)
+
+cdef inline void clear_octets(unsigned char* p, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
+    memset(p + start, 0, end - start)
 
 cdef inline bint same_octets(const unsigned char* a, Py_ssize_t a_at, const unsigned char* b, Py_ssize_t b_at, Py_ssize_t count) noexcept nogil:
     return memcmp(a + a_at, b + b_at, count) == 0

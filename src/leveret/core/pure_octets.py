@@ -31,6 +31,10 @@ def copy_octets(to, at, source, start, count):
     to[at : at + count] = source[start : start + count]
 
 
+def clear_octets(p, start, end):
+    p[start:end] = bytes(end - start)
+
+
 def same_octets(a, a_at, b, b_at, count):
     return a[a_at : a_at + count] == b[b_at : b_at + count]
 

@@ -35,6 +35,7 @@ cdef class ClassicQueue(Queue):
     cpdef int dispatch(self) except -1
     cpdef int get(self, Subscriber getter) except -1
     cpdef int fetch(self) except -1
+    @cython.locals(load=Load)
     cpdef Load take_load(self, Journal journal)
     cpdef object finish_load(self, Load load)
     cdef object stop_awaiting(self)

@@ -150,17 +150,19 @@ class ClassicQueue(Queue):
 
     def take_load(self, journal):
         """For the loader: what it shall read for this queue, or None if nothing can be read now."""
-        return self.ready.take_load(journal)
+        load = self.ready.take_load(journal)
+        if load is None and self.ready.has_next():
+            # Something came back meanwhile that is in memory and goes first.
+            self.stop_awaiting()
+        return load
 
     def finish_load(self, load):
         """For the loader: what it has read."""
         if self.ready.finish_load(load):
             self.dispatch()
-            if self.awaiting is not None and self.ready.has_next():
-                awaiting = self.awaiting
-                self.awaiting = None
-                for call in awaiting:
-                    call()
+            if self.ready.has_next() or self.ready.count == 0:
+                # Also if consumers took everything, or nothing of it could be read: then there is nothing to wait for.
+                self.stop_awaiting()
 
     def await_load(self, call):
         """Calls back once the next message is in memory, or the queue is gone."""
@@ -169,7 +171,7 @@ class ClassicQueue(Queue):
         self.awaiting.append(call)
 
     def stop_awaiting(self):
-        """Nothing more will be loaded: those who wait look for themselves."""
+        """Those who wait for a load look for themselves."""
         awaiting = self.awaiting
         self.awaiting = None
         if awaiting:

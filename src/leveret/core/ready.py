@@ -161,7 +161,10 @@ class ReadyList:
         return self.cold is not None and self.fresh.bytes * 2 <= self.shelf.window_bytes
 
     def warm_up(self):
-        """Messages without a record at the head of the cold part were in memory all the time: into the ring."""
+        """Messages without a record at the head of the cold part were in memory all the time: into the ring. Not while
+        a load is on its way: what it brings goes before them."""
+        if self.loading is not None and not self.loading.of_returned:
+            return 0
         while self.cold is not None and self.cold.count > 0 and self.cold.location_at(0) == 0:
             if self.fresh.bytes >= self.shelf.window_bytes and self.fresh.count > 0:
                 break
@@ -195,9 +198,10 @@ class ReadyList:
         """Entries that came back without their bodies, those first that go first."""
         for entry in sorted(self.returned, key=position_of):
             message = entry.message
-            if load.is_full() or not journal.is_written(message.location):
-                break
+            # What has its body may have no record at all, or one in a segment that is gone.
             if message.body is None:
+                if load.is_full() or not journal.is_written(message.location):
+                    break
                 at = load.slot_room()
                 p = load.slots
                 write_slot(p, at, entry.position, message.location, message.length, message.body_size, 0)

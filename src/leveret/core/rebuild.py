@@ -139,6 +139,7 @@ class Rebuild:
                     settles.add(b)
                     last_settled = b
                 if kind == COUNTED:
+                    book.reach(first)
                     book.times[first] = max(a, book.times.get(first, 0))
                 elif b == last_settled or b in segments:
                     book.settle(first, first + a)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from leveret.catalog.catalog import Catalog
     from leveret.catalog.records import QueueRecord
     from leveret.storage.inspect import Inspection, Report, StoredMessage
 
@@ -32,14 +33,14 @@ def storage() -> None:
 @_data_dir
 def check(data_dir: Path | None) -> None:
     """Verify every record: exit status 0 if all is good, 1 if there is damage, 2 if this is no data directory."""
-    inspection = _opened(data_dir)
+    inspection, _ = _opened(data_dir)
     holder = inspection.holder()
     if holder is not None:
         click.echo(f"warning: broker {holder} is running; what it writes now may look like a torn end", err=True)
     report = inspection.check()
     if holder is not None and report.damages:
         # What is being written while it is read may look wrong once, not twice.
-        inspection = _opened(data_dir)
+        inspection, _ = _opened(data_dir)
         report = inspection.check()
     for line in _check_lines(inspection, report):
         click.echo(line)
@@ -59,38 +60,60 @@ def dump(data_dir: Path | None, queue: str | None, vhost: str, bodies: bool, lim
     import json
     from itertools import islice
 
-    inspection = _opened(data_dir)
+    inspection, catalog = _opened(data_dir)
     inspection.read_contents()
     for damage in inspection.report.damages:
         click.echo(f"warning: {damage}", err=True)
     if queue is None:
         if output == "json":
-            click.echo(json.dumps(_overview(inspection), default=_plain, ensure_ascii=False))
+            click.echo(json.dumps(_overview(inspection, catalog), default=_plain, ensure_ascii=False))
         else:
-            for line in _overview_lines(_overview(inspection)):
+            for line in _overview_lines(_overview(inspection, catalog)):
                 click.echo(line)
         return
-    record = next((known for known in inspection.queues() if (known.vhost, known.name) == (vhost, queue)), None)
+    record = next((known for known in _durable_queues(catalog) if (known.vhost, known.name) == (vhost, queue)), None)
     if record is None:
         click.echo(f"leveret: there is no durable queue {queue!r} in vhost {vhost!r}", err=True)
         sys.exit(DAMAGED)
-    messages = (_message(message, bodies) for message in islice(inspection.messages(record), limit))
+    messages = (_message(message, bodies) for message in islice(inspection.messages(record.id), limit))
     for fields in messages:
         click.echo(
             json.dumps(fields, default=_plain, ensure_ascii=False) if output == "json" else _message_text(fields)
         )
 
 
-def _opened(data_dir: Path | None) -> Inspection:
+def _opened(data_dir: Path | None) -> tuple[Inspection, Catalog]:
+    """The directory, and the catalog that is filled when it is read."""
+    from leveret.catalog.catalog import Catalog
     from leveret.errors import LeveretError
     from leveret.node.settings import default_data_dir
     from leveret.storage.inspect import Inspection
 
+    catalog = Catalog()
     try:
-        return Inspection(data_dir or Path(default_data_dir()))
+        return Inspection(data_dir or Path(default_data_dir()), lambda *found: _replay(catalog, *found)), catalog
     except (LeveretError, OSError) as error:
         click.echo(f"leveret: {error}", err=True)
         sys.exit(NOT_A_DATA_DIRECTORY)
+
+
+def _replay(catalog: Catalog, payloads: list[bytes], report: Report) -> set[int]:
+    """Brings the catalog to what its log says; what makes no sense without something that was lost is a note."""
+    from leveret.catalog.commands import decode_command
+
+    for payload in payloads:
+        try:
+            catalog.apply(decode_command(payload))
+        except KeyError as error:
+            report.notes.append(f"a command of the catalog makes no sense without {error}, which is missing")
+        except ValueError as error:
+            report.notes.append(f"this version does not know a command of the catalog: {error}")
+    return {queue.id for queue in _durable_queues(catalog)}
+
+
+def _durable_queues(catalog: Catalog) -> list[QueueRecord]:
+    found = [queue for topology in catalog.topologies.values() for queue in topology.queues.values() if queue.id]
+    return sorted(found, key=lambda queue: (queue.vhost, queue.name))
 
 
 # ---- check
@@ -138,9 +161,8 @@ def _table(rows: Sequence[Sequence[object]], right: Iterable[int] = ()) -> Itera
 # ---- dump
 
 
-def _overview(inspection: Inspection) -> dict[str, Any]:
+def _overview(inspection: Inspection, catalog: Catalog) -> dict[str, Any]:
     """Everything that survives. Of users only what is no secret."""
-    catalog = inspection.catalog
     topologies = catalog.topologies.values()
     bindings = [
         binding for topology in topologies for found in topology.bindings_from.values() for binding in found.values()
@@ -157,7 +179,7 @@ def _overview(inspection: Inspection) -> dict[str, Any]:
             for topology in topologies
             for exchange in topology.exchanges.values()
         ],
-        "queues": [_queue(inspection, queue) for queue in inspection.queues()],
+        "queues": [_queue(inspection, queue) for queue in _durable_queues(catalog)],
         "bindings": [
             {
                 "vhost": binding.vhost,
@@ -177,7 +199,7 @@ def _queue(inspection: Inspection, queue: QueueRecord) -> dict[str, Any]:
         "vhost": queue.vhost,
         "name": queue.name,
         "kind": queue.kind,
-        "messages": inspection.message_count(queue),
+        "messages": inspection.message_count(queue.id),
         "arguments": queue.arguments,
     }
 

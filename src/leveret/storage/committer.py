@@ -11,7 +11,8 @@ import asyncio
 import os
 from collections.abc import Callable
 
-from leveret.core.journal import Batch, Journal
+from leveret.core.batch import Batch
+from leveret.core.journal import Journal
 from leveret.runtime.disk_thread import DiskThread
 from leveret.runtime.log import get_logger
 from leveret.storage.catalog_log import CatalogLog
@@ -23,6 +24,8 @@ log = get_logger(__name__)
 # What nobody waits for (acks, deliveries) is written after the first at the latest, and synced after the second.
 NOTES_S = 0.002
 LAZY_SYNC_S = 0.2
+# Files written since the last sync; a job has only so much room.
+UNSYNCED_MAX = 16
 # When the disk has been idle for this long, the log says in itself how far it was synced.
 EVIDENCE_S = 0.01
 
@@ -143,7 +146,7 @@ class Committer:
     def _add_batch(self) -> None:
         self._batch = batch = self._journal.take_batch()
         self._unsynced |= self._add_parts(batch)
-        self._syncing = bool(batch.waiters) or self._sync_wanted
+        self._syncing = bool(batch.waiters) or self._sync_wanted or len(self._unsynced) > UNSYNCED_MAX
         self._sync_wanted = False
         if self._syncing and self._sync:
             for fd in self._unsynced:

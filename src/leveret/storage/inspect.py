@@ -1,21 +1,18 @@
 """A data directory as people look at it: every record checked, or its contents listed. Never changes anything.
 
 Works beside a running broker: what is being written meanwhile looks like a torn end, and a segment that goes away is
-left out. Reads one segment at a time; beside that, memory holds what a start would hold, 32 octets a message. Called by
-`leveret storage`."""
+left out. Reads one segment at a time; beside that, memory holds what a start would hold, 32 octets a message. Does not
+know what the catalog's commands mean: whoever asks does. Called by `leveret storage`."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leveret.catalog.catalog import Catalog
-from leveret.catalog.commands import decode_command
-from leveret.catalog.records import QueueRecord
 from leveret.core.properties import parse_properties
 from leveret.core.rebuild import QueueBook, Rebuild
 from leveret.core.records import RECORD_HEAD_BYTES, checked_length
@@ -97,9 +94,10 @@ class _Scanned:
 
 
 class Inspection:
-    """One look at a directory; make a new one for the next look."""
+    """One look at a directory; make a new one for the next look. `replay` is given the catalog's commands, all at once,
+    and answers with the ids of the queues that are there after them; it may add notes to the report."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, replay: Callable[[list[bytes], Report], set[int]]) -> None:
         self.layout = Layout(root)
         if not (root / FORMAT_FILE).is_file() and not (self.layout.catalog.is_dir() and self.layout.log.is_dir()):
             raise NotADataDirectory(f"{root} is not a data directory of Leveret")
@@ -107,7 +105,8 @@ class Inspection:
         salt = read_format(self.layout)
         self.format_damaged = salt is None
         self.salt = self._salt_in_heads() if salt is None else salt
-        self.catalog = Catalog()
+        self._replay = replay
+        self._queue_ids: set[int] = set()
         self.report = Report()
         self._rebuild = Rebuild()
         self._scanned: dict[int, _Scanned] = {}
@@ -144,11 +143,6 @@ class Inspection:
     def _catalog_files(self) -> dict[int, Path]:
         return numbered_files(self.layout.catalog, CATALOG_SUFFIX) if self.layout.catalog.is_dir() else {}
 
-    def queues(self) -> list[QueueRecord]:
-        """The queues that survive, by vhost and name."""
-        found = [queue for topology in self.catalog.topologies.values() for queue in topology.queues.values()]
-        return sorted((queue for queue in found if queue.id), key=lambda queue: (queue.vhost, queue.name))
-
     # ---- checking
 
     def check(self) -> Report:
@@ -158,7 +152,7 @@ class Inspection:
         if self.salt is None:
             self._note("nothing can be checked: neither the format file nor any other says the checksums' salt")
             return self.report
-        self.read_catalog()
+        self._read_catalog()
         numbers = self._segment_files()
         for number, path in numbers.items():
             self._check_segment(number, path, set(numbers))
@@ -257,17 +251,16 @@ class Inspection:
 
     def _count_live(self) -> None:
         live: dict[int, int] = {}
-        queues = {queue.id for queue in self.queues()}
         orphans = 0
         for queue_id, book in self._rebuild.books.items():
-            if queue_id in queues:
+            if queue_id in self._queue_ids:
                 book.finish(live, set())
                 self.report.messages += book.count
             else:
                 orphans += book.count
         for number, scanned in self._scanned.items():
             scanned.report.live = live.get(number, 0)
-        self.report.queues = len(queues)
+        self.report.queues = len(self._queue_ids)
         if orphans and self._catalog_damaged:
             self._note(f"{orphans} messages are of queues that the damaged catalog does not have; "
                        "the next start puts them into queues called leveret.recovered-...")  # fmt: skip
@@ -296,7 +289,7 @@ class Inspection:
 
     # ---- the catalog
 
-    def read_catalog(self) -> None:
+    def _read_catalog(self) -> None:
         """What exists, as far as it can be read; damage goes into the report."""
         files = self._catalog_files()
         if not files or self.salt is None:
@@ -324,23 +317,13 @@ class Inspection:
         if scan.end < len(octets) and octets[scan.end :].strip(b"\0"):
             self._note(f"{report.name} at {scan.end}: the torn end of the catalog; the next start cuts it off")
         self._catalog_damaged = len(self.report.damages) > before
-        for payload in scan.commands:
-            self._apply(path, payload)
-
-    def _apply(self, path: Path, payload: bytes) -> None:
-        try:
-            self.catalog.apply(decode_command(payload))
-        except KeyError as error:
-            # Of a vhost whose own command is damaged.
-            self._note(f"{self._name(path)}: a command cannot be understood without {error}, which is missing")
-        except ValueError as error:
-            self._note(f"{self._name(path)}: a command that this version does not know: {error}")
+        self._queue_ids = self._replay(scan.commands, self.report)
 
     # ---- contents
 
     def read_contents(self) -> None:
         """What exists and which messages are where, by the indexes as a start does it: no bodies are read."""
-        self.read_catalog()
+        self._read_catalog()
         if self.salt is None:
             return
         numbers = self._segment_files()
@@ -355,18 +338,18 @@ class Inspection:
                     continue
                 notes = scan.notes
             self._rebuild.add_notes(notes, 0, len(notes), number, set(numbers), set())
-        for queue in self.queues():
-            book = self._rebuild.books.get(queue.id)
+        for queue_id in self._queue_ids:
+            book = self._rebuild.books.get(queue_id)
             if book is not None:
                 book.finish({}, set())
 
-    def message_count(self, queue: QueueRecord) -> int:
-        book: QueueBook | None = self._rebuild.books.get(queue.id)
+    def message_count(self, queue_id: int) -> int:
+        book: QueueBook | None = self._rebuild.books.get(queue_id)
         return 0 if book is None else book.count
 
-    def messages(self, queue: QueueRecord) -> Iterator[StoredMessage]:
+    def messages(self, queue_id: int) -> Iterator[StoredMessage]:
         """The queue's messages in order, each read when it is asked for."""
-        book: QueueBook | None = self._rebuild.books.get(queue.id)
+        book: QueueBook | None = self._rebuild.books.get(queue_id)
         slots = b"" if book is None else bytes(book.slots)
         number, fd = -1, -1
         try:

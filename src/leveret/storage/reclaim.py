@@ -61,6 +61,9 @@ class Reclaimer:
         self._unindexed: list[Segment] = []
         # Sealed segments without a live message.
         self._dead: dict[int, Segment] = {}
+        # Segments whose messages have newer copies elsewhere; as long as one exists, so must whatever was noted about
+        # the copies, or the old ones would come back.
+        self._superseded: set[int] = set()
         # Since when a segment has been sparse.
         self._sparse_since: dict[int, float] = {}
         self._task: asyncio.Task[None] | None = None
@@ -71,10 +74,10 @@ class Reclaimer:
         self.deleted_total = 0
         self.compacted_total = 0
 
-    def recovered(self, segment: Segment) -> None:
-        """A segment that was there at the start."""
-        if segment.live == 0:
-            self._dead[segment.id] = segment
+    def recovered(self, segments: list[Segment], superseded: set[int]) -> None:
+        """What was there at the start."""
+        self._superseded |= superseded
+        self._dead.update({segment.id: segment for segment in segments if segment.live == 0})
 
     def look(self) -> None:
         """To be called after every commit: cheap when there is nothing to do."""
@@ -152,6 +155,10 @@ class Reclaimer:
 
     async def _delete_some(self) -> bool:
         """Deletes the dead segments that nothing depends on; true if others may have become free by that."""
+        if self._journal.synced_batch == 0:
+            # The first batch after a start notes anew what was handed out; until then the old notes are the only ones.
+            self._committer.require_sync()
+            return False
         existing = self._journal.segments
         free = []
         for segment in self._dead.values():
@@ -202,6 +209,9 @@ class Reclaimer:
     def _is_sparse(self, segment: Segment) -> bool:
         if segment.damaged or segment.copied_batch != 0 or not self._is_safe(segment):
             return False
+        self._superseded &= self._journal.segments.keys()
+        if segment.settles & self._superseded:
+            return False
         if segment.live == 0:
             return bool(segment.settles) and len(self._dead) >= COMPACTED_MIN
         return bool(segment.live * SPARSE_FACTOR <= segment.placed)
@@ -230,6 +240,8 @@ class Reclaimer:
         for offset in compaction.damaged:
             segment.damaged = True
             log.error("a message cannot be read and stays where it is", file=str(segment.path), offset=offset)
+        if compaction.copied:
+            self._superseded.add(segment.id)
         segment.settles.clear()
         segment.copied_batch = self._committer.require_sync()
         self.compacted_total += 1

@@ -41,6 +41,8 @@ class RecoveredLog:
     next_number: int
     # Whether the broker stopped in good order, and the log knows every delivery.
     closed: bool
+    # Segments with messages that were copied elsewhere before the crash.
+    superseded: set[int] = field(default_factory=set)
 
 
 class Recovery:
@@ -200,7 +202,7 @@ def _index_of(number: int, scan: Scan) -> SegmentIndex:
 def finish_books(recovered: RecoveredLog, queue_ids: set[int]) -> None:
     """Adds up what is live, for the queues that exist; what others had is dead."""
     live: dict[int, int] = {}
-    superseded: set[int] = set()
+    superseded = recovered.superseded
     for queue_id, book in recovered.books.items():
         if queue_id in queue_ids:
             book.finish(live, superseded)

@@ -150,6 +150,7 @@ class Store:
         assert recovered is not None
         finish_books(recovered, set(self._queues))
         self._reclaimable = [self._restored(found) for found in recovered.segments.values()]
+        self._superseded = recovered.superseded
         self.journal.sequence = recovered.next_sequence + 1
         self.journal.synced_sequence = recovered.next_sequence
         for paging, journal, first in ((False, self.journal, recovered.next_sequence), (True, self._pager, 0)):
@@ -210,8 +211,7 @@ class Store:
             lambda number, found: self.collect_unacked(number, found),
             self._fail,
         )
-        for segment in self._reclaimable:
-            self._reclaimer.recovered(segment)
+        self._reclaimer.recovered(self._reclaimable, self._superseded)
         self._make_spares()
         self._reclaimer.look()
         self._committer.wake()

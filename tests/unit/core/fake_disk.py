@@ -7,7 +7,8 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-from leveret.core.journal import Batch, Journal, Ledger
+from leveret.core.batch import Batch
+from leveret.core.journal import Journal, Ledger
 from leveret.core.load import Load
 from leveret.core.queue import ClassicQueue
 from leveret.core.records import sealed

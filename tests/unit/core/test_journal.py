@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from leveret.core.journal import Ledger, Publisher
+from leveret.core.batch import Publisher
+from leveret.core.journal import Ledger
 from tests.unit.core.fake_disk import COUNTED, HANDED, HEAD_BYTES, PLACED, SETTLED, FakeDisk, Note
 from tests.unit.queues.dataplane import message
 

@@ -413,6 +413,18 @@ def test_who_waits_for_the_disk_is_called_when_there_is_nothing_more_to_wait_for
     assert (called, queue.ready_count(), disk.live()) == ([0], 0, 0)
 
 
+def test_who_waits_for_the_disk_is_called_when_something_came_back_meanwhile() -> None:
+    disk = FakeDisk(window_bytes=1)
+    queue, taker, called = disk.queue(), Taker(), list[int]()
+    keep(queue, b"1", b"2")
+    assert [queue.get(taker), queue.get(taker)] == [1, 2]
+    queue.await_load(lambda: called.append(queue.get(taker)))
+    queue.requeue(taker.held.pop())
+    disk.commit()
+    disk.load(queue)
+    assert (called, taker.bodies()) == ([1], [b"1"])
+
+
 def test_consumers_get_what_comes_from_disk() -> None:
     disk = FakeDisk()
     queue, taker = disk.queue(lazy=True), Taker()

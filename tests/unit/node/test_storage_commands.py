@@ -81,6 +81,20 @@ def test_damage_is_exit_1_with_file_and_offset(made: Path, tmp_path: Path) -> No
     assert result.output.splitlines()[-1].endswith("1 damaged places")
 
 
+def test_a_vhost_that_the_catalog_lost(made: Path, tmp_path: Path) -> None:
+    root = copy(made, tmp_path / "data")
+    catalog = root / "catalog/0000000001.log"
+    octets = bytearray(catalog.read_bytes())
+    octets[octets.index(b"PutVhost")] ^= 1
+    catalog.write_bytes(octets)
+    result = run("check", "--data-dir", root)
+    assert result.exit_code == 1
+    assert "note: a command of the catalog makes no sense without '/', which is missing" in result.output
+    assert "the next start puts them into queues called leveret.recovered-" in result.output
+    result = run("dump", "--data-dir", root)
+    assert result.exit_code == 0 and "commands are damaged" in result.stderr
+
+
 @pytest.mark.parametrize("command", ["check", "dump"])
 def test_no_data_directory_is_exit_2(command: str, tmp_path: Path) -> None:
     result = run(command, "--data-dir", tmp_path)

@@ -47,11 +47,10 @@ def get_all(broker: Broker) -> list[bytes]:
     connection.call_later(5, lambda: pytest.fail("a get had no answer within 5 s"))
     channel = connection.channel()
     found = []
-    while True:
-        method, _, body = channel.basic_get("orders", auto_ack=True)
-        if method is None:
-            break
+    method, _, body = channel.basic_get("orders", auto_ack=True)
+    while method is not None:
         found.append(body)
+        method, _, body = channel.basic_get("orders", auto_ack=True)
     connection.close()
     return found
 

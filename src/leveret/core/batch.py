@@ -1,0 +1,29 @@
+"""What goes to disk together, and who waits for it. Made by the journal, performed by the storage room."""
+
+
+class Publisher:
+    """A channel that publishes, as the journal sees it."""
+
+    def __init__(self):
+        # The last batch that has something of this channel in it.
+        self.awaited_batch = 0
+        # The number of the last publish that was taken.
+        self.accepted_seq = 0
+
+    def synced(self, batch, accepted_seq):
+        """The batch, which holds everything of this channel up to this publish, is on disk."""
+        return 0
+
+
+class Batch:
+    """What goes to disk together: `parts` are (segment, start, end in data, offset in the file); `waiters` are the
+    publishing channels that wait for it, each with the last publish of its that is in it."""
+
+    __slots__ = ("data", "last_sequence", "number", "parts", "waiters")
+
+    def __init__(self, number, data, parts, last_sequence, waiters):
+        self.number = number
+        self.data = data
+        self.parts = parts
+        self.last_sequence = last_sequence
+        self.waiters = waiters
