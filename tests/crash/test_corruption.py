@@ -26,12 +26,12 @@ from tests.crash.corruption import (
     HEAD_BYTES,
     MESSAGE,
     Specimen,
-    judge_flip,
     make_specimens,
     messages_in,
     open_directory,
     records_of,
 )
+from tests.crash.flip_judge import judge_flip
 from tests.crash.rounds import seed_of
 
 _FLIPS: Final = int(os.environ.get("LEVERET_CRASH_FLIPS") or 800)

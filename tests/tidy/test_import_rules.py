@@ -41,7 +41,6 @@ def house(tree: Path, **modules: str) -> Path:
         (package / room / "__init__.py").touch()
     for name in ("__init__", "errors"):
         (package / f"{name}.py").touch()
-    (package / "core" / "__init__.py").write_text("import os\n")
     for place, source in modules.items():
         (package / f"{place.replace('__', '/')}.py").write_text(source + "\n")
     return tree

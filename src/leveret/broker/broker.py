@@ -76,10 +76,7 @@ class Broker:
 
     def new_queue_id(self) -> int:
         """For a queue that survives; 0 if nothing does."""
-        if self.store is None:
-            return 0
-        self.store.next_queue_id += 1
-        return self.store.next_queue_id - 1
+        return 0 if self.store is None else self.catalog.next_queue_id
 
     def all_queues(self) -> Iterator[ClassicQueue]:
         for vhost in self.vhosts.values():

@@ -1,4 +1,4 @@
-"""Bringing a broker back: what its store has, or the defaults of an empty one. Called once, before anybody is served."""
+"""Bringing a broker back: what its store has, or the defaults of an empty one. Called once, before it serves."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def recover(broker: Broker) -> None:
         return
     found = [_decoded(command) for command in store.take_commands()]
     for command in found:
-        if not store.catalog.damaged or _make_possible(broker, store, command):
-            _replay(broker, store, command)
+        if not store.catalog.damaged or _make_possible(broker, command):
+            _replay(broker, command)
     store.snapshot = lambda: [encode_command(command) for command in snapshot(broker.catalog)]
     store.all_queues = broker.all_queues
     store.on_calm = broker.disk_calmed
@@ -43,19 +43,17 @@ def _decoded(command: bytes) -> Command:
         raise StartupError(f"the catalog holds a command that this version does not know: {error}") from error
 
 
-def _replay(broker: Broker, store: Store, command: Command) -> None:
+def _replay(broker: Broker, command: Command) -> None:
     """Like `Broker.apply`, but what comes from the log is not logged again."""
     for change in broker.catalog.apply(command):
-        if isinstance(change.record, QueueRecord):
-            store.next_queue_id = max(store.next_queue_id, change.record.id + 1)
         broker.reflect(change)
 
 
-def _make_possible(broker: Broker, store: Store, command: Command) -> bool:
+def _make_possible(broker: Broker, command: Command) -> bool:
     """Damage took commands away that this one may build on: mends that, or says that it is left out."""
     missing = missing_vhost(broker.catalog, command)
     if missing is not None:
-        _replay(broker, store, missing)
+        _replay(broker, missing)
     possible = is_possible(broker.catalog, command)
     if not possible:
         log.error("a command is left out, because what it needs was lost", command=repr(command))
@@ -66,9 +64,11 @@ def _adopt_orphans(broker: Broker, store: Store) -> None:
     """Messages whose queue a damaged catalog no longer knows are put where people find them."""
     topologies = broker.catalog.topologies.values()
     known = {queue.id for topology in topologies for queue in topology.queues.values() if queue.id}
-    orphans = store.orphans(known)
+    orphans = store.orphans(known, broker.catalog.next_queue_id)
     if orphans and DEFAULT_VHOST not in broker.catalog.vhosts:
         broker.apply(commands.PutVhost(Vhost(DEFAULT_VHOST)))
+    # Ids that the log speaks of are not given again, whatever became of their queues.
+    broker.catalog.apply(commands.SkipQueueIds(store.next_queue_id))
     for queue_id, book in orphans.items():
         name = f"leveret.recovered-{queue_id}"
         record = QueueRecord(DEFAULT_VHOST, name, "classic", True, False, 0, {}, queue_id)

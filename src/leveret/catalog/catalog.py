@@ -32,6 +32,8 @@ class Catalog:
         # By (user, vhost)
         self.permissions: dict[tuple[str, str], Permission] = {}
         self.topologies: dict[str, Topology] = {}
+        # Greater than the id of every queue that ever was.
+        self.next_queue_id = 1
         self._appliers: dict[type[Any], Callable[[Any], list[Change]]] = {
             commands.PutVhost: self._put_vhost,
             commands.DeleteVhost: self._delete_vhost,
@@ -41,7 +43,8 @@ class Catalog:
             commands.DeletePermission: self._delete_permission,
             commands.DeclareExchange: lambda c: self.topologies[c.exchange.vhost].add_exchange(c.exchange),
             commands.DeleteExchange: lambda c: self.topologies[c.vhost].remove_exchange(c.name),
-            commands.DeclareQueue: lambda c: self.topologies[c.queue.vhost].add_queue(c.queue),
+            commands.DeclareQueue: self._declare_queue,
+            commands.SkipQueueIds: self._skip_queue_ids,
             commands.DeleteQueue: lambda c: self.topologies[c.vhost].remove_queue(c.name),
             commands.Bind: lambda c: self.topologies[c.binding.vhost].bind(c.binding),
             commands.Unbind: lambda c: self.topologies[c.binding.vhost].unbind(c.binding),
@@ -77,6 +80,16 @@ class Catalog:
             changes.append(Removed(self.permissions.pop(key)))
         changes.append(Removed(vhost))
         return changes
+
+    # ---- queues
+
+    def _declare_queue(self, command: commands.DeclareQueue) -> list[Change]:
+        self.next_queue_id = max(self.next_queue_id, command.queue.id + 1)
+        return self.topologies[command.queue.vhost].add_queue(command.queue)
+
+    def _skip_queue_ids(self, command: commands.SkipQueueIds) -> list[Change]:
+        self.next_queue_id = max(self.next_queue_id, command.next_id)
+        return []
 
     # ---- users
 

@@ -60,6 +60,12 @@ class DeclareQueue(msgspec.Struct, frozen=True, tag=True):
     queue: QueueRecord
 
 
+class SkipQueueIds(msgspec.Struct, frozen=True, tag=True):
+    """No queue gets an id below this one any more; stands in snapshots, where deleted queues left no trace."""
+
+    next_id: int
+
+
 class DeleteQueue(msgspec.Struct, frozen=True, tag=True):
     vhost: str
     name: str
@@ -83,6 +89,7 @@ Command = (
     | DeclareExchange
     | DeleteExchange
     | DeclareQueue
+    | SkipQueueIds
     | DeleteQueue
     | Bind
     | Unbind

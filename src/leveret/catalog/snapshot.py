@@ -45,7 +45,8 @@ def binding_survives(catalog: Catalog, binding: BindingRecord) -> bool:
 
 def snapshot(catalog: Catalog) -> list[Command]:
     """Applied in this order to an empty catalog they make all of this one that survives."""
-    made: list[Command] = [commands.PutVhost(vhost) for vhost in catalog.vhosts.values()]
+    made: list[Command] = [commands.SkipQueueIds(catalog.next_queue_id)]
+    made += [commands.PutVhost(vhost) for vhost in catalog.vhosts.values()]
     made += [commands.PutUser(user) for user in catalog.users.values()]
     made += [commands.PutPermission(permission) for permission in catalog.permissions.values()]
     for topology in catalog.topologies.values():

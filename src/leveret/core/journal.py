@@ -133,8 +133,9 @@ class Ledger:
 
 
 class Journal:
-    """`wake` is called when there is something to commit, with whether that is urgent; `segments` is shared by the journals of a store, by id.
-    `paging` is true for the journal of transient messages, which nobody reads after a crash."""
+    """`wake` is called when there is something to commit, with whether that is urgent; `segments` is shared by the
+    journals of a store, by id. `paging` is true for the journal of transient messages, which nobody reads after a
+    crash."""
 
     def __init__(self, segments, segment_bytes, wake, paging=False):
         self.segments = segments

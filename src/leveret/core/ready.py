@@ -1,10 +1,10 @@
 """The ready list: which message of a queue is handed out next.
 
-In the order of delivery it has three parts. Entries that came back stand in a heap by position. Messages that were never
-handed out stand in memory first, in a ring, up to the queue's window; the rest waits on disk as slots of 32 octets, or,
-if it has no record there, in memory as well (`kept`) until memory is short. All that came back was handed out before
-anything else here, so every message is handed out from its original place. Bodies on disk come back by loads. Called
-by the queue only."""
+In the order of delivery it has three parts. Entries that came back stand in a heap by position. Messages that were
+never handed out stand in memory first, in a ring, up to the queue's window; the rest waits on disk as slots of 32
+octets, or, if it has no record there, in memory as well (`kept`) until memory is short. All that came back was handed
+out before anything else here, so every message is handed out from its original place. Bodies on disk come back by
+loads. Called by the queue only."""
 
 import cython
 

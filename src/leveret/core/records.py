@@ -130,8 +130,8 @@ def find_record(data, at, end, salt, sequence_min):
 
 
 def command_record(sequence, synced_sequence, payload):
-    """A COMMAND record of the catalog's log, padded, its checksum still to be filled in. Without a command it is a NOTES
-    record that only says how far everything is synced."""
+    """A COMMAND record of the catalog's log, padded, its checksum still to be filled in. Without a command it is a
+    NOTES record that only says how far everything is synced."""
     length = HEAD_BYTES + len(payload)
     data = bytearray(padded(length))
     p = data

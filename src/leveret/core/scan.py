@@ -1,7 +1,7 @@
 """A log file read record by record: the catalog's, and a segment that has no index, as the last one after a crash.
 
-Collects the notes that a segment's index would have, and the stretches where no record stands that should. Never touches a
-file; storage's recovery hands in the octets and judges the gaps."""
+Collects the notes that a segment's index would have, and the stretches where no record stands that should. Never
+touches a file; storage's recovery hands in the octets and judges the gaps."""
 
 import cython
 

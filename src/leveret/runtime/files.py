@@ -1,4 +1,4 @@
-"""Files and directories: what a store needs beside the disk thread. Every call may block; none belongs on a busy loop."""
+"""Files and directories: what a store needs beside the disk thread. Every call may block: not for a busy loop."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The catalog on disk: every command that changed something durable, in the order it was applied.
 
-What a command says is not this room's business: it comes and goes as octets. One file counts, the newest. It starts with what the catalog was when the file was made and goes on with what happened
-since; when it has grown to many times that, a new file takes its place. Written by the store together with messages,
-always before them, so that no message is on disk whose queue is not."""
+What a command says is not known here: it comes and goes as octets. One file counts, the newest. It starts with
+what the catalog was when the file was made and goes on with what happened since; when it has grown to many times that,
+a new file takes its place. Written by the store together with messages, always before them, so that no message is on
+disk whose queue is not."""
 
 from __future__ import annotations
 
@@ -89,7 +90,7 @@ class CatalogLog:
         self._pending.append(command)
 
     def add_evidence(self) -> None:
-        """Says in the file itself that everything before was synced, so that later damage is not taken for a torn end."""
+        """Says in the file that everything before was synced, so that later damage is not taken for a torn end."""
         self.owes_evidence = False
         self._pending.append(b"")
 

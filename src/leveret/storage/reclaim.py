@@ -24,8 +24,8 @@ log = get_logger(__name__)
 
 # Fewer sealed segments than this are left alone, however empty they are.
 COMPACTED_MIN = 4
-# A segment is compacted when at most one of so many of its messages is still wanted, and that for a while: what is being
-# drained anyway is not worth copying.
+# A segment is compacted when at most one of so many of its messages is still wanted, and that for a while: what is
+# being drained anyway is not worth copying.
 SPARSE_FACTOR = 4
 SPARSE_AGE_S = 1.0
 # How often it is looked for something to do.

@@ -59,13 +59,9 @@ class Recovery:
         for number, path in paths.items():
             self._read(number, path)
         synced = max((found.index.synced_sequence for found in self._segments.values()), default=0)
-        cut = False
         for number in list(self._scans):
-            if cut:
-                # Everything behind a torn place was written in the same moment, and nobody was told of it.
-                self._discard(number)
-            else:
-                cut = self._judge(number, synced)
+            if number in self._segments:
+                self._judge(number, synced)
         # Before anything is cut: what is reported is copied first.
         self._check_ends(synced)
         self._write_indexes()
@@ -82,15 +78,17 @@ class Recovery:
     def _read(self, number: int, path: Path) -> None:
         salt = file_salt(self._directory_salt, SEGMENT, number)
         index = read_index(self._layout.index(number), number)
-        if index is not None and path.stat().st_size >= index.end:
-            self._segments[number] = FoundSegment(number, path, salt, index)
+        if index is None:
+            self._scan(number, path, salt)
             return
-        self._scan(number, path, salt)
-        found = self._segments[number]
-        if index is not None and found.index.last_sequence < index.last_sequence:
-            # What an index speaks of was on disk before the index was.
+        found = self._segments[number] = FoundSegment(number, path, salt, index)
+        size = path.stat().st_size
+        if size < index.end:
+            # The index has its notes all the same: what was settled stays settled. Messages that are not there are
+            # reported when they are read; the file gets its length back, so that this is judged once.
             found.damaged = True
-            self._report.add(path, found.index.end, index.end - found.index.end, "the end of the segment is lost")
+            self._report.add(path, size, index.end - size, "the end of the segment is lost")
+            cut_file(path, index.end)
 
     def _scan(self, number: int, path: Path, salt: int) -> None:
         data = path.read_bytes()
@@ -104,20 +102,24 @@ class Recovery:
 
     # ---- judging
 
-    def _judge(self, number: int, synced: int) -> bool:
-        """Reports damage; cuts a torn end and says whether."""
+    def _judge(self, number: int, synced: int) -> None:
+        """Reports damage, and cuts a torn end."""
         found, scan, rest = self._scans[number]
         for start, end, missing in scan.gaps:
             if missing > synced:
+                # Everything behind a torn place was written in the same moment, and nobody was told of it. It goes
+                # first: after a crash in between, nothing else would say that it does not belong to the log.
+                for later in [other for other in self._scans if other > number]:
+                    self._discard(later)
                 log.warning("the torn end of the log is cut", file=str(found.path), offset=start)
                 cut_file(found.path, start)
                 self._scan(number, found.path, found.salt)
-                return True
+                self._segments[number].damaged = found.damaged
+                return
             found.damaged = True
             self._report.add(found.path, start, max(end - start, 1), "records of the log are lost")
         if rest and scan.last_sequence >= synced:
             log.warning("the torn end of the log is cut", file=str(found.path), offset=scan.end)
-        return False
 
     def _write_indexes(self) -> None:
         """What was judged is not judged again: the next start reads the index."""

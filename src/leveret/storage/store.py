@@ -1,7 +1,7 @@
 """The store: what a node keeps on disk, as one thing with a small face.
 
-Opened before the loop runs (that is recovery), started on it, closed at the end. Queues get their ledgers here and never
-see a file; sessions ask it to hold their answers back until what they did is safe."""
+Opened before the loop runs (that is recovery), started on it, closed at the end. Queues get their ledgers here and
+never see a file; sessions ask it to hold their answers back until what they did is safe."""
 
 from __future__ import annotations
 
@@ -137,12 +137,19 @@ class Store:
         assert commands is not None
         return commands
 
-    def orphans(self, queue_ids: set[int]) -> dict[int, QueueBook]:
-        """What the log has of queues that are not there, if that may be the fault of a damaged catalog."""
+    def orphans(self, queue_ids: set[int], next_queue_id: int) -> dict[int, QueueBook]:
+        """What the log has of queues that the catalog has lost: any that are not there if it was damaged, else those
+        that it cannot have deleted, because it never gave their ids: then its end was cut off."""
         assert self._recovered is not None
-        if not self.catalog.damaged:
-            return {}
-        return {id: book for id, book in self._recovered.books.items() if id not in queue_ids and book.count}
+        books = self._recovered.books
+        found = {id: book for id, book in books.items() if id not in queue_ids and book.count}
+        if self.catalog.damaged:
+            return found
+        found = {id: book for id, book in found.items() if id >= next_queue_id}
+        if found:
+            self.catalog.damaged = True
+            self._report.add(self._layout.catalog, 0, 1, "the end of the catalog is lost; its queues are made anew")
+        return found
 
     def restore(self) -> None:
         """Gives the queues that were made since `take_commands` their messages back, and gets ready to write."""

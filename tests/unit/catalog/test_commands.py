@@ -27,6 +27,7 @@ EVERY_COMMAND: list[Command] = [
     commands.DeclareExchange(exchange("x", True)),
     commands.DeleteExchange("/", "x"),
     commands.DeclareQueue(queue("q", owner=7)),
+    commands.SkipQueueIds(12),
     commands.DeleteQueue("/", "q"),
     commands.Bind(to_queue("x", "q", "key")),
     commands.Unbind(to_exchange("x", "y", "key")),

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from leveret import __version__
-from leveret import PURE
+from leveret import PURE, __version__
 from tests.conformance.raw_client import RawClient, ServerClosed
 from tests.unit.node.process import finished, serving
 
