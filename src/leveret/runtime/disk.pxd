@@ -34,14 +34,16 @@ cdef inline int write_at(int fd, unsigned char* p, Py_ssize_t start, Py_ssize_t 
 cdef inline int read_at(int fd, unsigned char* p, Py_ssize_t start, Py_ssize_t size, long long offset) noexcept nogil:
     cdef Py_ssize_t done = 0
     cdef Py_ssize_t count
+    cdef int problem
     while done < size:
         count = pread(fd, p + start + done, size - done, offset + done)
         if count < 0 and errno == EINTR:
             continue
         if count <= 0:
-            # What cannot be read fails its checksum, which is reported by whoever wanted it.
+            # Where the file ends early, the checksum fails of what should be there; whoever wanted it reports that.
+            problem = errno if count < 0 else 0
             memset(p + start + done, 0, size - done)
-            break
+            return problem
         done += count
     return 0
 

@@ -36,6 +36,7 @@ cdef class DiskThread:
     cdef readonly bint busy
     cdef int error
     cdef readonly int failed_step
+    cdef readonly int read_error
     cdef bint stopping
     cdef readonly object thread
 

@@ -43,6 +43,8 @@ class DiskThread:
         # The error of the last job, 0 if there was none, and the step that had it.
         self.error = 0
         self.failed_step = 0
+        # The error of the last read that had one; the other steps are done all the same.
+        self.read_error = 0
         self.stopping = False
         self.thread = threading.Thread(target=self.run, name=name, daemon=True)
         self.thread.start()
@@ -87,6 +89,7 @@ class DiskThread:
         """Has the steps done. The buffers must not be touched until then."""
         self.busy = True
         self.error = 0
+        self.read_error = 0
         os.eventfd_write(self.wake_fd, 1)
 
     def finish(self):
@@ -134,6 +137,9 @@ class DiskThread:
                 problem = read_at(
                     self.steps[i].fd, self.steps[i].p, self.steps[i].start, self.steps[i].size, self.steps[i].offset
                 )
+                if problem != 0:
+                    self.read_error = problem
+                    problem = 0
             else:
                 problem = sync_data(self.steps[i].fd)
             if problem != 0:

@@ -26,14 +26,15 @@ def read_at(fd, p, start, size, offset):
     done = 0
     view = memoryview(p)
     while done < size:
+        problem = 0
         try:
             count = os.preadv(fd, [view[start + done : start + size]], offset + done)
-        except OSError:
-            count = 0
+        except OSError as error:
+            count, problem = 0, error.errno
         if count == 0:
-            # What cannot be read fails its checksum, which is reported by whoever wanted it.
+            # Where the file ends early, the checksum fails of what should be there; whoever wanted it reports that.
             view[start + done : start + size] = bytes(size - done)
-            break
+            return problem
         done += count
     return 0
 

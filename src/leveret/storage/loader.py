@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import Callable
 
 from leveret.core.journal import Journal
@@ -17,12 +19,18 @@ log = get_logger(__name__)
 
 class Loader:
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, journal: Journal, files: SegmentFiles, kick: Callable[[], None]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        journal: Journal,
+        files: SegmentFiles,
+        kick: Callable[[], None],
+        on_failure: Callable[[str], None],
     ) -> None:
         self._loop = loop
         self._journal = journal
         self._files = files
         self._kick = kick
+        self._on_failure = on_failure
         self._disk = DiskThread("leveret-read")
         loop.add_reader(self._disk.done_fd, self._done)
         # In the order they asked; those whose messages are not even written yet wait for that.
@@ -79,6 +87,10 @@ class Loader:
         self._disk.finish()
         assert self._current is not None
         queue, load, buffer = self._current
+        if self._disk.read_error not in (0, errno.EBADF):
+            # Not damage, which a checksum tells: the message may well be there, so it must not be given up.
+            self._on_failure(f"the disk cannot be read: {os.strerror(self._disk.read_error)}")
+            return
         self._current = None
         self.loads_total += 1
         self.loaded_bytes_total += load.size

@@ -207,7 +207,7 @@ class Store:
             self._synced,
             self._fail,
         )
-        self._loader = Loader(loop, self.journal, self._files, lambda: self.kick())
+        self._loader = Loader(loop, self.journal, self._files, lambda: self.kick(), self._fail)
         self._reclaimer = Reclaimer(
             self._layout,
             self.journal,

@@ -141,3 +141,19 @@ def test_a_stopped_thread_is_gone_with_its_descriptors() -> None:
     assert not thread.thread.is_alive()
     with pytest.raises(OSError):
         os.fstat(done_fd)
+
+
+def test_a_read_that_fails_is_told_apart_from_a_file_that_ends_early(
+    thread: DiskThread, fd: int, tmp_path: Path
+) -> None:
+    back = bytearray(b"old!")
+    thread.read(fd, back, 0, 4, 0)
+    assert (done(thread), thread.read_error, back) == (0, 0, bytearray(4))
+    directory = os.open(tmp_path, os.O_RDONLY)
+    try:
+        thread.read(directory, back, 0, 4, 0)
+        assert (done(thread), thread.read_error) == (0, errno.EISDIR)
+    finally:
+        os.close(directory)
+    thread.sync(fd)
+    assert (done(thread), thread.read_error) == (0, 0)

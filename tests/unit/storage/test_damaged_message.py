@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import pika
 import pytest
 
+from leveret.node.node import Node
 from leveret.testing import Broker
 
 
@@ -71,3 +73,20 @@ def test_a_get_is_answered_when_nothing_is_left(tmp_path: Path) -> None:
     with Broker(settings(tmp_path)) as broker:
         assert get_all(broker) == []
         assert broker.call(lambda node: node.broker.vhosts["/"].queues[b"orders"].ready_count()) == 0
+
+
+def read_from_a_directory(node: Node, root: Path) -> None:
+    """From now on every read of a segment fails as it would on a broken disk."""
+    node.store._files.reader = lambda segment: os.open(root, os.O_RDONLY)  # type: ignore[method-assign]
+
+
+@pytest.mark.timeout(30)
+def test_a_disk_that_cannot_be_read_loses_nothing(tmp_path: Path) -> None:
+    """It is no damage: the broker stops, and another start, with a better disk, has the message."""
+    publish(tmp_path, b"still there")
+    with Broker(settings(tmp_path)) as broker:
+        broker.call(lambda node: read_from_a_directory(node, tmp_path))
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="the disk cannot be read"):
+            get_all(broker)
+    with Broker(settings(tmp_path)) as broker:
+        assert get_all(broker) == [b"still there"]
