@@ -14,16 +14,16 @@ from tests.tidy.tree import ROOT
 
 PURE = os.environ.get("LEVERET_PURE", "") not in ("", "0")
 PACKAGE = Path(leveret.__file__).parent
-CORE_MODULES = sorted(
-    path.stem
-    for path in (ROOT / "src/leveret/core").glob("*.py")
-    if path.stem != "__init__" and path.with_suffix(".pxd").exists()
+COMPILED_MODULES = sorted(
+    ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+    for path in (ROOT / "src/leveret").rglob("*.py")
+    if path.with_suffix(".pxd").exists()
 )
 
 
-@pytest.mark.parametrize("name", CORE_MODULES)
-def test_core_module_runs_in_the_form_asked_for(name: str) -> None:
+@pytest.mark.parametrize("name", COMPILED_MODULES)
+def test_compiled_module_runs_in_the_form_asked_for(name: str) -> None:
     if not PURE and ROOT in PACKAGE.parents and ".venv" not in PACKAGE.parts:
         pytest.skip("runs from src/, where compiling is optional; `make test` installs it")
-    origin = importlib.import_module(f"leveret.core.{name}").__file__ or ""
+    origin = importlib.import_module(name).__file__ or ""
     assert origin.endswith(".py") if PURE else origin.endswith(tuple(EXTENSION_SUFFIXES)), origin
