@@ -1,7 +1,7 @@
 cimport cython
 
 from leveret.core.message cimport Message
-from leveret.core.octets cimport read_u64, write_u64
+from leveret.core.octets cimport copy_octets, read_u64, write_u64
 
 cdef Py_ssize_t KEPT_SLOTS_MAX, FIRST_SLOTS
 
@@ -16,7 +16,7 @@ cdef class FreshRing:
     cdef readonly long long bytes
     cdef readonly unsigned long long popped_position
 
-    @cython.locals(head=Py_ssize_t)
+    @cython.locals(size=Py_ssize_t, head=Py_ssize_t, i=Py_ssize_t, slots=list, p="unsigned char*")
     cdef int grow(self) except -1
     @cython.locals(at=Py_ssize_t, p="unsigned char*")
     cpdef int push(self, Message message, unsigned long long position) except -1

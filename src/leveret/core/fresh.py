@@ -5,7 +5,7 @@ A ring that grows by doubling and gives its memory back when it runs empty. Call
 import cython
 
 if not cython.compiled:
-    from leveret.core.pure_octets import read_u64, write_u64
+    from leveret.core.pure_octets import copy_octets, read_u64, write_u64
 
 # An emptied ring larger than this is freed, so that a drained backlog does not keep its memory.
 KEPT_SLOTS_MAX = 1024
@@ -33,11 +33,18 @@ class FreshRing:
             self.positions = bytearray(FIRST_SLOTS * 8)
             self.mask = FIRST_SLOTS - 1
             return 0
+        # In place: what stands before the head moves behind the rest, all else stays where it is.
+        size = len(self.slots)
         head = self.head
-        self.slots = self.slots[head:] + self.slots[:head] + [None] * len(self.slots)
-        self.positions = self.positions[head * 8 :] + self.positions[: head * 8] + bytes(len(self.positions))
-        self.head = 0
-        self.mask = len(self.slots) - 1
+        self.slots.extend([None] * size)
+        self.positions.extend(bytes(size * 8))
+        slots = self.slots
+        for i in range(head):
+            slots[size + i] = slots[i]
+            slots[i] = None
+        p = self.positions
+        copy_octets(p, size * 8, p, 0, head * 8)
+        self.mask = 2 * size - 1
         return 0
 
     def push(self, message, position):

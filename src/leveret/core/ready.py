@@ -76,8 +76,10 @@ class ReadyList:
         self.next_position += 1
         if self.shelf is None:
             return self.fresh.push(message, position)
-        if self.cold is None and not self.lazy and self.loading is None and self.fresh.bytes < self.shelf.window_bytes:
-            return self.fresh.push(message, position)
+        if self.cold is None and not self.lazy and self.loading is None:
+            # What has no record gains nothing by waiting elsewhere until memory is short.
+            if self.fresh.bytes < self.shelf.window_bytes or not (self.shelf.pressed or self.owns(message)):
+                return self.fresh.push(message, position)
         if self.cold is None:
             self.cold = ColdList()
             self.kept = Ring()

@@ -11,7 +11,7 @@ cdef class Ring:
     cdef Py_ssize_t mask
     cdef readonly Py_ssize_t count
 
-    @cython.locals(old=list, new=list, i=Py_ssize_t)
+    @cython.locals(slots=list, size=Py_ssize_t, i=Py_ssize_t)
     cdef int grow(self) except -1
     cpdef object push(self, object item)
     cpdef object pop(self)

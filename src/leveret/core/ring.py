@@ -22,12 +22,14 @@ class Ring:
             self.slots = [None] * FIRST_SLOTS
             self.mask = FIRST_SLOTS - 1
             return 0
-        old = self.slots
-        new = old[self.head :] + old[: self.head]
-        new.extend([None] * len(old))
-        self.slots = new
-        self.head = 0
-        self.mask = len(new) - 1
+        # In place: what stands before the head moves behind the rest, all else stays where it is.
+        slots = self.slots
+        size = len(slots)
+        slots.extend([None] * size)
+        for i in range(self.head):
+            slots[size + i] = slots[i]
+            slots[i] = None
+        self.mask = 2 * size - 1
         return 0
 
     def push(self, item):
