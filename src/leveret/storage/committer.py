@@ -69,6 +69,8 @@ class Committer:
         self._batch: Batch | None = None
         self._pages: Batch | None = None
         self._syncing = False
+        # The catalog's commands are in flight, too, and synced with the job.
+        self._catalog_in_job = False
         # What is in flight is only evidence, which need not be synced for its own sake.
         self._quiet = False
         self._idle: asyncio.Future[None] | None = None
@@ -135,6 +137,7 @@ class Committer:
         if self._catalog.is_dirty:
             data, offset = self._catalog.take()
             self._disk.write(self._catalog.fd, data, 0, len(data), offset)
+            self._catalog_in_job = True
             if self._sync:
                 self._disk.sync(self._catalog.fd)
 
@@ -172,7 +175,9 @@ class Committer:
         batch, self._batch = self._batch, None
         if batch is not None:
             self._journal.batch_written(batch)
-            self._catalog.synced()
+            if self._catalog_in_job:
+                self._catalog_in_job = False
+                self._catalog.synced()
             if self._syncing:
                 self._synced(batch)
             elif self._lazy is None and not self._quiet:
@@ -208,7 +213,8 @@ class Committer:
         self._evidence = None
         if self._disk.busy or self.failed or self._held or self._scheduled:
             return
-        self._quiet = True
+        # Notes that are waiting go along, and are synced in their time.
+        self._quiet = not self._journal.drowsy
         if self._catalog.owes_evidence:
             self._catalog.add_evidence()
             data, offset = self._catalog.take()
