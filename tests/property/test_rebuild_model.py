@@ -143,7 +143,8 @@ class LogMachine(RuleBasedStateMachine):
         self.committed = dict(self.now)
         for segment in self.log_segments():
             if segment.sealed and segment.index is not None:
-                self.indexes[segment.id] = bytes(segment.take_index())
+                self.indexes[segment.id] = bytes(segment.copy_index())
+                segment.index = None
 
     def log_segments(self) -> list[Any]:
         return [self.disk.segments[number] for number in self.disk.log_numbers()]

@@ -28,7 +28,8 @@ def recover(broker: Broker) -> None:
     store.all_queues = broker.all_queues
     store.on_calm = broker.disk_calmed
     store.collect_unacked = broker.collect_unacked
-    if not broker.catalog.users:
+    # Not merely without users: an operator may have deleted them all, guest first.
+    if not found or (store.catalog.damaged and not broker.catalog.users):
         broker.create_defaults()
     _adopt_orphans(broker, store)
     store.rewrite_catalog_now()

@@ -350,8 +350,8 @@ class Journal:
         return self.find_segment(location).paging
 
     def append_copy(self, data, at, length, targets):
-        """Compaction: the record at data[at] moves here, with these of its targets (a dict of (queue id, position)) and
-        a new sequence. Where it is now."""
+        """Compaction: the record at data[at] moves here, with these of its targets, (queue id, position) each, and a
+        new sequence. Where it is now."""
         if self.segment.end >= self.segment_bytes:
             self.roll()
         source = data

@@ -38,12 +38,7 @@ if not cython.compiled:
 
 # For readers outside the data plane, which cannot see the C constants.
 RECORD_KINDS = {1: "message", 2: "paged", 3: "notes", 4: "command", 5: "closed"}
-NOTE_KINDS = {1: "placed", 2: "settled", 3: "handed", 4: "counted"}
 RECORD_HEAD_BYTES = 32
-RECORD_TARGET_BYTES = 16
-RECORD_NOTE_BYTES = 32
-# Nothing Leveret writes comes near: a body has at most 2 GiB.
-RECORD_BYTES_MAX = 0xF0000000
 
 
 def padded(size):

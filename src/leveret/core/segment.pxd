@@ -25,5 +25,4 @@ cdef class Segment:
 
     cpdef object start_index(self)
     cpdef object copy_index(self)
-    cpdef object take_index(self)
     cdef int index_room(self, Py_ssize_t count) except -1

@@ -52,7 +52,7 @@ class Segment:
         self.last_sequence = 0
         # How many messages were placed here.
         self.placed = 0
-        # The notes of its index as they gather; None once they are handed over, or for pages.
+        # The notes of its index as they gather; None once they are in a file of their own, or for pages.
         self.index = None
         self.index_bytes = 0
 
@@ -61,12 +61,6 @@ class Segment:
 
     def copy_index(self):
         return self.index[: self.index_bytes]
-
-    def take_index(self):
-        """Hands over the notes of a sealed segment."""
-        notes = self.copy_index()
-        self.index = None
-        return notes
 
     def index_room(self, count):
         """Makes room for `count` more octets of index."""

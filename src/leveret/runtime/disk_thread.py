@@ -51,10 +51,6 @@ class DiskThread:
 
     # ---- on the loop: steps of the next job
 
-    def is_full(self):
-        """Whether a job has no room for some more steps."""
-        return self.count > STEPS_MAX - 8
-
     def prepare(self, data, start, size, salt):
         self.add_step(PREPARE, -1, data, start, size, 0, salt)
 

@@ -26,8 +26,8 @@ class Blocking:
             self._held = False
             if session.client_can("connection.blocked"):
                 session.send(ConnectionUnblocked())
-            session.listen_for_heartbeats(True)
             session.resume(FOR_ALARM)
+            session.heed_heartbeats()
 
     def published(self, session: Session) -> None:
         """The client publishes although there is an alarm: it is told, and read no further until that ends."""
@@ -37,6 +37,5 @@ class Blocking:
         self._held = True
         if session.client_can("connection.blocked"):
             session.send(ConnectionBlocked(reason))
-        # Its heartbeats are not read now, so their absence says nothing.
-        session.listen_for_heartbeats(False)
         session.suspend(FOR_ALARM)
+        session.heed_heartbeats()

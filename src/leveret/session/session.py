@@ -23,7 +23,7 @@ from leveret.session.blocking import Blocking
 from leveret.session.channel import ChannelDesk
 from leveret.session.heartbeat import Heartbeat
 from leveret.session.settings import SessionSettings
-from leveret.session.suspension import FOR_TURN
+from leveret.session.suspension import FOR_ALARM, FOR_TURN
 from leveret.wire.basic_methods import BasicPublish
 from leveret.wire.channel_methods import ChannelClose, ChannelOpen
 from leveret.wire.codec import decode_method, encode_method
@@ -130,8 +130,8 @@ class Session:
         self._run(data, size)
         if self.journal is not None and self.journal.congested and self.core.published:
             self.pump.pause_reading(PAUSE_DISK)
-            self.listen_for_heartbeats(False)
             self.broker.stalled[self.connection_id] = self
+            self.heed_heartbeats()
         self.core.published = False
 
     def _take_header(self, data: bytearray, size: int) -> int:
@@ -280,7 +280,7 @@ class Session:
     def disk_calmed(self) -> None:
         """The disk has caught up: the client is read again."""
         self.pump.resume_reading(PAUSE_DISK)
-        self.listen_for_heartbeats(True)
+        self.heed_heartbeats()
 
     # ---- channels
 
@@ -427,6 +427,8 @@ class Session:
         for desk in self.desks.values():
             desk.core.collect_located(number, found)
 
-    def listen_for_heartbeats(self, listening: bool) -> None:
+    def heed_heartbeats(self) -> None:
+        """A client that is held up, by an alarm, by the disk or by both, is not read: its silence says nothing then."""
         if self._heartbeat is not None:
-            self._heartbeat.listen(listening)
+            held_up = self._suspended & FOR_ALARM or self.connection_id in self.broker.stalled
+            self._heartbeat.listen(not held_up)

@@ -77,8 +77,6 @@ class Committer:
         self.failed = False
         self.commits_total = 0
         self.syncs_total = 0
-        self.sync_seconds = 0.0
-        self._began = 0.0
 
     # ---- asking for it
 
@@ -130,7 +128,6 @@ class Committer:
         self._cancel_evidence()
         self._quiet = False
         self.commits_total += 1
-        self._began = self._loop.time()
         self._disk.submit()
 
     def _add_catalog(self) -> None:
@@ -194,7 +191,6 @@ class Committer:
 
     def _synced(self, batch: Batch) -> None:
         self.syncs_total += 1
-        self.sync_seconds = self._loop.time() - self._began
         self._unsynced.clear()
         if self._lazy is not None:
             self._lazy.cancel()

@@ -39,14 +39,10 @@ class DamageReport:
 
     def keep(self, path: Path) -> Path:
         """A copy of the file in quarantine, one a start; earlier ones stay."""
-        copy = self._layout.quarantine / path.name
         if path in self._kept or not path.is_file():
-            return copy
+            return self._layout.quarantine / path.name
         self._kept.add(path)
-        number = 1
-        while copy.exists():
-            copy = self._layout.quarantine / f"{path.name}.{number}"
-            number += 1
+        copy = self._layout.quarantined(path.name)
         shutil.copyfile(path, copy)
         copy.chmod(0o600)
         sync_directory(self._layout.quarantine)

@@ -57,6 +57,15 @@ class Layout:
     def page(self, number: int) -> Path:
         return self.pages / f"{number:010}{SEGMENT_SUFFIX}"
 
+    def quarantined(self, name: str) -> Path:
+        """A free name in quarantine: what is there already stays."""
+        path = self.quarantine / name
+        number = 1
+        while path.exists():
+            path = self.quarantine / f"{name}.{number}"
+            number += 1
+        return path
+
     def catalog_log(self, number: int) -> Path:
         return self.catalog / f"{number:010}{CATALOG_SUFFIX}"
 

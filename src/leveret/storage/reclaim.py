@@ -123,7 +123,8 @@ class Reclaimer:
             self._timer = asyncio.get_running_loop().call_later(RETRY_S, self._look_now)
         elif error is not None:
             log.error("reclaiming disk space failed", error=repr(error))
-            self._on_failure(f"the disk failed: {error}")
+            cause = "the disk failed" if isinstance(error, OSError) else "reclaiming disk space failed"
+            self._on_failure(f"{cause}: {error}")
 
     async def _work(self) -> None:
         await self._write_indexes()

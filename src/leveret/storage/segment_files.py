@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from leveret.core.records import command_record, sealed
 from leveret.core.segment import Segment
-from leveret.runtime.files import create_file, remove_files, replace_file
+from leveret.runtime.files import create_file, remove_files, replace_file, sync_directory
 from leveret.storage.file_head import SEGMENT, encode_head, file_salt
 from leveret.storage.index_file import SegmentIndex, encode_index
 from leveret.storage.layout import Layout
@@ -97,7 +97,8 @@ class SegmentFiles:
         """Deletes segments and their indexes for good; damaged ones are moved aside. Blocks."""
         for segment in segments:
             if segment.damaged and segment.path.exists():
-                segment.path.rename(self._layout.quarantine / segment.path.name)
+                segment.path.rename(self._layout.quarantined(segment.path.name))
+                sync_directory(self._layout.quarantine)
         paths = [segment.path for segment in segments]
         remove_files(paths + [self._layout.index(segment.id) for segment in segments if not segment.paging])
 

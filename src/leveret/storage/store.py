@@ -81,7 +81,7 @@ class Store:
         self.journal = Journal(self._segments, settings.segment_bytes, self._wake)
         self._pager = Journal(self._segments, settings.segment_bytes, self._wake, True)
         self.shelf = Shelf(self._pager, WINDOW_BYTES, self._want)
-        # Durable queues by id, for compaction and paging; every queue that has a shelf, for paging.
+        # Durable queues by id.
         self._queues: dict[int, Any] = {}
         self._committer: Committer | None = None
         self._loader: Loader | None = None

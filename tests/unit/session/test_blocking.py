@@ -8,6 +8,7 @@ import time
 import pika
 import pytest
 
+from leveret.node.node import Node
 from tests.conformance.raw_client import CAPABILITIES, RawClient
 from tests.unit.session.clients import Scene, eventually
 
@@ -174,3 +175,26 @@ def test_a_broker_stops_although_a_publisher_is_blocked(scene: Scene, publisher:
     publisher.expect(0, "connection.blocked")
     scene.broker.stop()
     assert publisher.refusal().code == 320
+
+
+def test_a_disk_that_calms_down_does_not_end_who_an_alarm_holds_up(scene: Scene, publisher: RawClient) -> None:
+    """Held up twice, by the alarm and by a slow disk: while either lasts, missing heartbeats mean nothing."""
+    held = scene.connect(heartbeat=1)
+    scene.broker.raise_alarm("memory")
+    held.publish(1, "", "q", b"held up")
+    held.expect(0, "connection.blocked")
+
+    def stall_and_calm(node: Node) -> None:
+        broker = node.broker
+        broker.stalled.update(broker.connections)
+        for connection in broker.connections.values():
+            connection.heed_heartbeats()
+        broker.disk_calmed()
+
+    scene.broker.call(stall_and_calm)
+    # Longer than a silent client would be tolerated.
+    time.sleep(3.5)
+    scene.broker.clear_alarm("memory")
+    while (method := held.read()).name != "connection.unblocked":
+        assert method.name != "connection.close", method
+    eventually(lambda: scene.ready_count("q") == 1)
