@@ -33,6 +33,9 @@ HEAD_BYTES: Final = 64
 MESSAGE, NOTES, COMMAND, CLOSED = 1, 3, 4, 5
 SETTLED, HANDED, COUNTED = 2, 3, 4
 _RECORD: Final = struct.Struct(">IIQBxHIII")
+# A message record has the time of its arrival before its address; the highest bit of the address size is a flag.
+_STAMP_BYTES: Final = 8
+_ADDRESS_MASK: Final = 0x0FFF
 _NOTE: Final = struct.Struct(">QQIIII")
 _ACKED_OF_TEN: Final = 5
 _SETTLE_S: Final = 5.0
@@ -86,6 +89,8 @@ def records_of(file: str, octets: bytes) -> list[Record]:
         plain = {"file": file, "number": number, "offset": at, "length": length, "sequence": sequence, "kind": kind}
         synced = (properties_size << 32) | body_size
         if kind == MESSAGE:
+            start += _STAMP_BYTES
+            address_size &= _ADDRESS_MASK
             address = octets[start : start + address_size]
             start += address_size + properties_size
             body = octets[start : start + body_size]

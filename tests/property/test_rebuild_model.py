@@ -162,7 +162,7 @@ class LogMachine(RuleBasedStateMachine):
         segment = sealed[index % len(sealed)]
         in_memory: dict[Any, Any] = {}
         for queue in self.queues.values():
-            queue.ready.collect_located(segment.id, in_memory)
+            queue.collect_located(segment.id, in_memory)
         self.channel.collect_located(segment.id, in_memory)
         compaction = Compaction(self.disk.journal, segment, self.queues, in_memory)
         compaction.run(bytearray(self.indexes[segment.id]), bytes(self.disk.images[segment.id]))
@@ -190,10 +190,8 @@ class LogMachine(RuleBasedStateMachine):
                 del segments[segment.id], self.disk.images[segment.id], self.indexes[segment.id]
 
     def notes_again(self, segment: Any) -> bool:
-        again = [ledger for ledger in segment.handed if ledger.live > 0]
-        segment.handed.clear()
-        for ledger in again:
-            ledger.note_again()
+        again = [noting for noting in segment.noted_by if noting.note_again(segment.id)]
+        segment.noted_by.clear()
         if again:
             self.moved[segment.id] = self.disk.journal.batch
         return bool(again)
@@ -251,7 +249,7 @@ class LogMachine(RuleBasedStateMachine):
     def body_at(self, location: int, length: int, size: int) -> bytes:
         offset = location & 0xFFFFFFFF
         record = bytes(self.disk.images[location >> 32][offset : offset + length])
-        body_at = 32 + struct.unpack(">H", record[18:20])[0] + struct.unpack(">I", record[24:28])[0]
+        body_at = 40 + (struct.unpack(">H", record[18:20])[0] & 0x0FFF) + struct.unpack(">I", record[24:28])[0]
         assert struct.unpack(">I", record[28:32])[0] == size
         return record[body_at : body_at + size]
 
@@ -282,7 +280,7 @@ class LogMachine(RuleBasedStateMachine):
         for number, queue in self.queues.items():
             book = books.get(number)
             if book is not None:
-                queue.restore(book.slots, book.count, book.next_position, book.handed, all_seen)
+                queue.restore(book, all_seen)
             self.last_positions[number] = queue.ready.next_position - 1
             self.seen_upto[number] = self.last_positions[number] if all_seen else 0
 

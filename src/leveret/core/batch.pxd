@@ -3,3 +3,12 @@ cdef class Publisher:
     cdef readonly unsigned long long accepted_seq
 
     cpdef int synced(self, unsigned long long batch, unsigned long long accepted_seq) except -1
+
+
+cdef class Noting:
+    cdef readonly unsigned long long id
+    cdef public Py_ssize_t live
+    cdef bint touched
+    cdef bint closed
+
+    cpdef int write_notes(self) except -1

@@ -1,4 +1,5 @@
-"""What goes to disk together, and who waits for it. Made by the journal, performed by the storage room."""
+"""What goes to disk together, who waits for it, and who has something to add to it. Made by the journal, performed by the
+storage room."""
 
 
 class Publisher:
@@ -27,3 +28,20 @@ class Batch:
         self.parts = parts
         self.last_sequence = last_sequence
         self.waiters = waiters
+
+
+class Noting:
+    """Somebody with notes for the log, which he writes when the batch ends: a queue's ledger, a window of keys."""
+
+    def __init__(self, id):
+        # Names it in the log, and is never used twice.
+        self.id = id
+        # Messages of its own that the log has.
+        self.live = 0
+        # True while the journal has it on its list of those with something to note.
+        self.touched = False
+        self.closed = False
+
+    def write_notes(self):
+        """The batch ends: what gathered goes into it."""
+        return 0

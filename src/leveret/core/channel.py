@@ -221,7 +221,8 @@ class Channel:
         self.intake.rollback()
 
     def collect_located(self, number, found):
-        """Adds to `found` every unacked message whose record is in this segment, by queue and position."""
+        """Adds to `found` every unacked message whose record is in this segment, with how often it was handed out, by
+        queue and position."""
         collect_located(self.unacked.slots, number, found)
         if self.pending:
             for entries, _ in self.pending:
@@ -241,7 +242,7 @@ def collect_located(entries, number, found):
         if entry is not None and entry.message.location >> 32 == number:
             queue = entry.holder.queue
             if queue.ledger is not None:
-                found[(queue.ledger.id, entry.position)] = entry.message
+                found[(queue.ledger.id, entry.position)] = (entry.message, entry.delivery_count + 1)
     return 0
 
 

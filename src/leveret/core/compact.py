@@ -8,12 +8,12 @@ import cython
 
 if not cython.compiled:
     from leveret.core.pure_octets import read_u32, read_u64
-    from leveret.core.records import COUNTED, NOTE_BYTES, PLACED, SETTLED, record_length
+    from leveret.core.records import COUNTED, KIND_MASK, NOTE_BYTES, PLACED, SETTLED, record_length
 
 
 class Compaction:
-    """`queues` are the durable queues by id; `in_memory` has the messages of the segment that memory holds, by queue
-    and position (see collect_located of queues and channels)."""
+    """`queues` are the durable queues by id; `in_memory` has the messages of the segment that memory holds, each with
+    how often it was handed out, by queue and position (see collect_located of queues and channels)."""
 
     def __init__(self, journal, segment, queues, in_memory):
         self.journal = journal
@@ -30,7 +30,7 @@ class Compaction:
         at = 0
         end = len(notes)
         while at < end:
-            kind = read_u32(p, at + 28)
+            kind = read_u32(p, at + 28) & KIND_MASK
             if kind != PLACED:
                 if kind == SETTLED or kind == COUNTED:
                     self.carry_on(p, at, kind)
@@ -40,7 +40,7 @@ class Compaction:
             length = read_u32(p, at + 20)
             first = at
             # The targets of one record stand next to each other.
-            while at < end and read_u32(p, at + 28) == PLACED and read_u32(p, at + 16) == offset:
+            while at < end and read_u32(p, at + 28) & KIND_MASK == PLACED and read_u32(p, at + 16) == offset:
                 at += NOTE_BYTES
             self.move(p, first, at, offset, length, data)
         return 0
@@ -59,7 +59,7 @@ class Compaction:
         at = first
         while at < end:
             key = (read_u64(p, at), read_u64(p, at + 8))
-            if key in self.in_memory or self.cold_index(key, location) >= 0:
+            if key in self.in_memory or self.is_stored(key, location):
                 targets.append(key)
             at += NOTE_BYTES
         if not targets:
@@ -76,18 +76,22 @@ class Compaction:
         self.copied += 1
         return 0
 
-    def cold_index(self, key, location):
+    def is_stored(self, key, location):
+        """Whether the queue has this message on disk alone."""
         queue = self.queues.get(key[0])
-        return -1 if queue is None else queue.ready.find_cold(key[1], location)
+        return queue is not None and queue.find_stored(key[1], location)
 
     def follow(self, key, location, to):
-        """Whoever knew the old place learns the new one."""
-        message = self.in_memory.get(key)
-        if message is not None:
+        """Whoever knew the old place learns the new one, and how often it was handed out is noted for that."""
+        held = self.in_memory.get(key)
+        if held is not None:
+            message, times = held
             message.location = to
             message.length = self.journal.copied_length
         else:
             queue = self.queues[key[0]]
-            queue.ready.move_cold(queue.ready.find_cold(key[1], location), to, self.journal.copied_length)
+            times = queue.move_stored(key[1], location, to, self.journal.copied_length)
+        if times > 0:
+            self.journal.add_note(key[0], key[1], times, to >> 32, 0, COUNTED)
         self.segment.live -= 1
         return 0

@@ -1,11 +1,12 @@
 cimport cython
 
-from leveret.core.journal cimport Ledger
+from leveret.core.ledger cimport Ledger
 from leveret.core.message cimport Message
 
 cdef enum:
     ACCEPTED = 0
     REFUSED = 1
+    KNOWN = 2
 
 # What became of a get
 cdef enum:
@@ -60,6 +61,7 @@ cdef class Queue:
     cdef readonly bint deleted
 
     cpdef int publish(self, Message message) except -1
+    cpdef int receive(self, Message message) except -1
     cpdef int settle(self, Entry entry) except -1
     cpdef int requeue(self, Entry entry) except -1
     cpdef int discard(self, Entry entry) except -1
@@ -71,4 +73,11 @@ cdef class Queue:
     cpdef object unsubscribe(self, Subscriber subscriber)
     cpdef object ready_count(self)
     cpdef object purge(self)
+    cpdef int arrive(self, Message message) except -1
+    cpdef int letter_sent(self, object letter) except -1
+    cpdef object restore(self, object book, bint all_seen)
+    cpdef bint has_load(self) except -1
+    cpdef int collect_located(self, unsigned long long number, dict found) except -1
+    cpdef bint find_stored(self, unsigned long long position, unsigned long long location) except -1
+    cpdef unsigned int move_stored(self, unsigned long long position, unsigned long long location, unsigned long long to, unsigned int length) except? 0xFFFFFFFF
     cpdef object close(self)

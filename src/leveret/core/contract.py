@@ -9,6 +9,7 @@ import cython
 if not cython.compiled:
     ACCEPTED = 0
     REFUSED = 1
+    KNOWN = 2
     EMPTY = 0
     GIVEN = 1
     LATER = 2
@@ -107,8 +108,13 @@ class Queue:
         return len(self.subscribers) if self.subscribers else 0
 
     def publish(self, message):
-        """Takes a message at the tail: ACCEPTED, or REFUSED when the queue's overflow rule says so."""
+        """Takes a message at the tail: ACCEPTED, REFUSED when the queue's overflow rule says so, or KNOWN if it has taken
+        the same message before and so need not do it again."""
         raise AssertionError("a queue must say how it takes messages")
+
+    def receive(self, message):
+        """The same for a message that the broker itself sends on, such as a dead letter: never a duplicate."""
+        return self.publish(message)
 
     def settle(self, entry):
         """The entry's holder is done with it."""
@@ -151,6 +157,40 @@ class Queue:
     def purge(self):
         """Drops what is ready and says how many that were."""
         return 0
+
+    def arrive(self, message):
+        """A delayed message is due: it goes to the tail, or wherever it would have gone at once."""
+        return 0
+
+    def letter_sent(self, letter):
+        """A letter of this queue (core.office) is wherever it had to go: the original may be forgotten."""
+        return 0
+
+    # ---- for recovery, and for compaction of the log; only queues with a ledger are asked
+
+    def restore(self, book, all_seen):
+        """What the log has of this queue, see core.rebuild. After a crash nobody knows how much more was handed out in
+        the last moment, so all of it is marked as seen."""
+        raise AssertionError("a queue with a ledger must say how it comes back")
+
+    def has_load(self):
+        """Whether something of it is being read."""
+        return False
+
+    def collect_located(self, number, found):
+        """Adds to `found` every message in memory whose record is in this segment, with how often it was handed out, by
+        queue and position."""
+        return 0
+
+    def find_stored(self, position, location):
+        """Whether the message at this position and location is on disk alone."""
+        return False
+
+    def move_stored(self, position, location, to, length):
+        """The record of that message was copied elsewhere: how often it was handed out."""
+        return 0
+
+    # ---- the end
 
     def close(self):
         """The queue is gone: later settles and requeues have no effect."""

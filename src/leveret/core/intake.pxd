@@ -1,11 +1,13 @@
 cimport cython
 
 from leveret.core.content cimport write_confirm, write_return
-from leveret.core.contract cimport ACCEPTED, Queue
+from leveret.core.contract cimport ACCEPTED, REFUSED, Queue
 from leveret.core.batch cimport Publisher
+from leveret.core.dedup cimport digest_of, own_ttl_of
 from leveret.core.journal cimport Journal
 from leveret.core.message cimport Message, make_message
 from leveret.core.octets cimport read_u16, read_u64, same_octets, take
+from leveret.core.office cimport Office
 from leveret.core.outbox cimport Outbox
 from leveret.core.properties cimport Properties, scan_properties
 from leveret.core.router cimport Exchange, Route, Router
@@ -24,6 +26,7 @@ cdef enum:
 @cython.final
 cdef class Intake(Publisher):
     cdef Journal journal
+    cdef Office office
     cdef unsigned int channel
     cdef Outbox outbox
     cdef Router router
@@ -35,6 +38,10 @@ cdef class Intake(Publisher):
     cdef Route route
     cdef Properties properties
     cdef Properties inspected
+    # The last properties that asked for a delay, what they become, and the delay
+    cdef Properties timed
+    cdef Properties timed_as
+    cdef unsigned long long timed_ms
     cdef bint mandatory
     cdef unsigned long long body_size
     cdef unsigned long long body_have
@@ -59,11 +66,12 @@ cdef class Intake(Publisher):
     cdef int header(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
     @cython.locals(size="unsigned long long")
     cdef int body(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
-    @cython.locals(message=Message, targets=tuple, properties=Properties)
+    @cython.locals(message=Message, targets=tuple, properties=Properties, delay_ms="unsigned long long")
     cdef int complete(self, bytes body) except -1
-    @cython.locals(queue=Queue, i=Py_ssize_t, count=Py_ssize_t, refused=int)
+    cdef unsigned long long delay(self, Properties properties) except? 0
+    @cython.locals(queue=Queue, i=Py_ssize_t, count=Py_ssize_t, refused=bint, known=bint, answer=int, digest=bytes)
     cdef int place(self, Message message, Exchange exchange, tuple targets, bint mandatory) except -1
-    cdef int confirm(self, Message message, bint refused) except -1
+    cdef int confirm(self, Message message, bint refused, bint known) except -1
     cdef int acknowledge(self, unsigned long long upto_seq) except -1
     cpdef object flush_confirms(self)
     cpdef object abandon(self)

@@ -7,12 +7,14 @@ frames and by the session with modes; asks the gate, a control-plane object, onl
 import cython
 
 from leveret.core.batch import Publisher
+from leveret.core.dedup import digest_of, own_ttl_of
+from leveret.core.office import Office
 from leveret.core.wording import frame_problem
 from leveret.errors import HardError, SoftError
 
 if not cython.compiled:
     from leveret.core.content import write_confirm, write_return
-    from leveret.core.contract import ACCEPTED
+    from leveret.core.contract import ACCEPTED, REFUSED
     from leveret.core.message import make_message
     from leveret.core.properties import scan_properties
     from leveret.core.pure_octets import read_u16, read_u64, same_octets, take
@@ -51,10 +53,12 @@ def is_plain(properties):
 
 
 class Intake(Publisher):
-    def __init__(self, channel, outbox, router, gate, payload_max, body_bytes_max, journal=None):
+    def __init__(self, channel, outbox, router, gate, payload_max, body_bytes_max, journal=None, office=None):
         Publisher.__init__(self)
         # Where durable queues keep their messages; None if there is no disk behind this broker.
         self.journal = journal
+        # Says what time it is.
+        self.office = office if office is not None else Office()
         self.channel = channel
         self.outbox = outbox
         self.router = router
@@ -66,6 +70,9 @@ class Intake(Publisher):
         self.properties = None
         # The last properties that the gate let through.
         self.inspected = None
+        self.timed = None
+        self.timed_as = None
+        self.timed_ms = 0
         self.mandatory = False
         self.body_size = 0
         self.body_have = 0
@@ -184,24 +191,46 @@ class Intake(Publisher):
             self.inspected = self.gate.inspect(self.properties)
             self.properties = self.inspected
         properties = self.properties
-        if properties.has_cc:
+        delay_ms = 0
+        if properties.has_delay:
+            delay_ms = self.delay(properties)
+            properties = self.timed_as
+        if delay_ms > 0 and self.route.exchange.holder is not None:
+            # Where it goes is decided when its time has come.
+            targets = (self.route.exchange.holder,)
+        elif properties.has_cc:
             targets, properties = self.gate.resolve_copies(self.route.exchange, self.route.key, properties)
         elif self.route.targets is not None and self.route.generation == self.router.generation:
             targets = self.route.targets
         else:
             targets = self.router.resolve(self.route.exchange, [self.route.key], properties)
         message = make_message(self.route.address, properties, body)
+        message.stamp = self.office.now + delay_ms
         if len(self.properties.raw) > REMEMBERED_PROPERTIES_BYTES:
             self.properties = None
             self.inspected = None
+            self.timed = None
         if self.pending is not None:
             self.pending.append((message, self.route.exchange, targets, self.mandatory))
             return 0
         return self.place(message, self.route.exchange, targets, self.mandatory)
 
+    def delay(self, properties):
+        """How long the message is to wait; what becomes of its properties is in `timed_as`. May raise."""
+        if properties is not self.timed:
+            self.timed_as, self.timed_ms = self.gate.delay(properties)
+            self.timed = properties
+        return self.timed_ms
+
     def place(self, message, exchange, targets, mandatory):
         count = len(targets)
-        refused = 0
+        refused = False
+        known = False
+        digest = None
+        if exchange.window is not None:
+            digest = digest_of(message.properties)
+            if digest is not None and exchange.window.has(digest, self.office.now):
+                return self.confirm(message, False, True) if self.confirming else 0
         if count == 0:
             exchange.unroutable_total += 1
             if mandatory:
@@ -214,15 +243,20 @@ class Intake(Publisher):
                 self.journal.room = count
             for i in range(count):
                 queue = targets[i]
-                if not queue.deleted and queue.publish(message) != ACCEPTED:
-                    refused = 1
+                if not queue.deleted:
+                    answer = queue.publish(message)
+                    if answer != ACCEPTED:
+                        refused = refused or answer == REFUSED
+                        known = True
+        if digest is not None and not refused:
+            exchange.window.remember(digest, self.office.now, own_ttl_of(message.properties))
         if self.confirming:
-            self.confirm(message, refused)
+            self.confirm(message, refused, known)
         return 0
 
     # ---- confirms
 
-    def confirm(self, message, refused):
+    def confirm(self, message, refused, known):
         """Counts the publish; acks gather until flush_confirms, a nack goes out at once, after what came before it."""
         if refused:
             self.flush_confirms()
@@ -232,8 +266,13 @@ class Intake(Publisher):
             return write_confirm(self.outbox, self.channel, NACK, self.publish_seq, 0)
         self.publish_seq += 1
         self.accepted_seq = self.publish_seq
-        if self.journal is not None and self.journal.current is message:
-            self.journal.await_batch(self)
+        if self.journal is not None:
+            if self.journal.current is message:
+                self.journal.await_batch(self)
+            elif known:
+                # The first of its kind may not be on disk yet, and what is confirmed must be.
+                self.journal.await_batch(self)
+                self.journal.want_commit()
         return 0
 
     def flush_confirms(self):

@@ -1,42 +1,16 @@
 cimport cython
 
-from leveret.core.batch cimport Publisher
+from leveret.core.batch cimport Noting, Publisher
 from leveret.core.message cimport Message
-from leveret.core.octets cimport clear_octets, copy_octets, read_u16, read_u32, write_u16, write_u32, write_u64
+from leveret.core.octets cimport clear_octets, copy_octets, read_u16, read_u32, read_u64, write_u16, write_u32, write_u64
 from leveret.core.records cimport (
-    CLOSED, COUNTED, HANDED, HEAD_BYTES, MESSAGE, NOTE_BYTES, NOTES, PAGED, PLACED, SETTLED, TARGET_BYTES, padded, write_head,
-    write_note,
+    ADDRESS_MASK, CLOSED, EXPIRES, HEAD_BYTES, KEY, MESSAGE, MESSAGE_HEAD_BYTES, NOTE_BYTES, NOTES, PAGED, SETTLED, TARGET_BYTES,
+    padded, placed_kind, write_head, write_note,
 )
 from leveret.core.segment cimport Segment
 
 cdef Py_ssize_t FIRST_BUFFER_BYTES, KEPT_BUFFER_BYTES, FIRST_NOTES_BYTES, CONGESTED_BYTES, CALM_BYTES, GROWN_BYTES_MAX, PARTS_MAX
 cdef unsigned long long OFFSET_MASK
-
-
-cdef class Journal
-
-
-@cython.final
-cdef class Ledger:
-    cdef readonly Journal journal
-    cdef readonly unsigned long long id
-    cdef public unsigned long long handed
-    cdef public unsigned long long noted_handed
-    cdef unsigned long long run_first
-    cdef unsigned int run_count
-    cdef unsigned long long run_segment
-    cdef public Py_ssize_t live
-    cdef bint touched
-    cdef bint closed
-
-    cdef int touch(self) except -1
-    cpdef int hand_out(self, unsigned long long position, unsigned int times, unsigned long long location) except -1
-    cpdef int note_again(self) except -1
-    @cython.locals(segment="unsigned long long")
-    cpdef int settle(self, unsigned long long position, unsigned long long location) except -1
-    cdef int end_run(self) except -1
-    cdef int write_notes(self) except -1
-    cpdef object close(self)
 
 
 @cython.final
@@ -81,6 +55,7 @@ cdef class Journal:
 
     cpdef int want_commit(self) except -1
     cdef int want_notes(self) except -1
+    cpdef int touch(self, Noting noting) except -1
     cpdef object use_segment(self, Segment segment)
     cdef int roll(self) except -1
     cdef Segment find_segment(self, unsigned long long location)
@@ -92,17 +67,19 @@ cdef class Journal:
     cdef int append_message(self, Message message, Py_ssize_t room, int kind) except -1
     @cython.locals(size=Py_ssize_t)
     cdef int advance(self, Py_ssize_t length) except -1
-    @cython.locals(at=Py_ssize_t, p="unsigned char*", segment=Segment, offset="unsigned int")
-    cpdef int keep(self, Ledger ledger, Message message, unsigned long long position) except -1
+    @cython.locals(at=Py_ssize_t, p="unsigned char*", segment=Segment, offset="unsigned int", kind="unsigned int")
+    cpdef int keep(self, Noting ledger, Message message, unsigned long long position) except -1
     @cython.locals(known="unsigned long long", location="unsigned long long", length="unsigned int", segment=Segment)
     cpdef unsigned long long page(self, Message message) except 0
-    @cython.locals(source="const unsigned char*", head=Py_ssize_t, copied=Py_ssize_t, to=Py_ssize_t, p="unsigned char*", segment=Segment, offset="unsigned int", body_size="unsigned int", target_at=Py_ssize_t, index="unsigned char*", queue="unsigned long long", position="unsigned long long")
+    @cython.locals(source="const unsigned char*", head=Py_ssize_t, copied=Py_ssize_t, to=Py_ssize_t, p="unsigned char*", segment=Segment, offset="unsigned int", body_size="unsigned int", target_at=Py_ssize_t, index="unsigned char*", kind="unsigned int", queue="unsigned long long", position="unsigned long long")
     cpdef unsigned long long append_copy(self, bytes data, Py_ssize_t at, Py_ssize_t length, list targets) except 0
     cpdef bint is_page(self, unsigned long long location) except -1
     @cython.locals(p="unsigned char*")
     cpdef int add_note(self, unsigned long long queue, unsigned long long first, unsigned int a, unsigned int b, unsigned int c, unsigned int kind) except -1
+    @cython.locals(source="const unsigned char*", p="unsigned char*")
+    cpdef int add_key(self, Noting noting, bytes digest, unsigned int seconds, unsigned int own_ttl) except -1
     cpdef int add_settled(self, unsigned long long queue, unsigned long long first, unsigned int count, unsigned int segment) except -1
-    @cython.locals(length=Py_ssize_t, at=Py_ssize_t, p="unsigned char*", source="const unsigned char*", segment=Segment, ledger=Ledger)
+    @cython.locals(length=Py_ssize_t, at=Py_ssize_t, p="unsigned char*", source="const unsigned char*", segment=Segment, noting=Noting)
     cdef int append_notes(self) except -1
     cpdef int append_closed(self) except -1
     cdef int await_batch(self, Publisher publisher) except -1

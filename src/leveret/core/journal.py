@@ -10,20 +10,31 @@ import cython
 from leveret.core.batch import Batch
 
 if not cython.compiled:
-    from leveret.core.pure_octets import clear_octets, copy_octets, read_u16, read_u32, write_u16, write_u32, write_u64
+    from leveret.core.pure_octets import (
+        clear_octets,
+        copy_octets,
+        read_u16,
+        read_u32,
+        read_u64,
+        write_u16,
+        write_u32,
+        write_u64,
+    )
     from leveret.core.records import (
+        ADDRESS_MASK,
         CLOSED,
-        COUNTED,
-        HANDED,
+        EXPIRES,
         HEAD_BYTES,
+        KEY,
         MESSAGE,
+        MESSAGE_HEAD_BYTES,
         NOTE_BYTES,
         NOTES,
         PAGED,
-        PLACED,
         SETTLED,
         TARGET_BYTES,
         padded,
+        placed_kind,
         write_head,
         write_note,
     )
@@ -40,96 +51,6 @@ GROWN_BYTES_MAX = 1073741824
 OFFSET_MASK = 0xFFFFFFFF
 # A batch goes into at most so many segments.
 PARTS_MAX = 8
-
-
-class Ledger:
-    """One durable queue's side of the log. Acks gather here as runs, so that a thousand in a row are one note."""
-
-    __slots__ = (
-        "closed",
-        "handed",
-        "id",
-        "journal",
-        "live",
-        "noted_handed",
-        "run_count",
-        "run_first",
-        "run_segment",
-        "touched",
-    )
-
-    def __init__(self, journal, id):
-        self.journal = journal
-        self.id = id
-        # All up to here were handed out at least once; and how far the log knows.
-        self.handed = 0
-        self.noted_handed = 0
-        self.run_first = 0
-        self.run_count = 0
-        self.run_segment = 0
-        # Messages of this queue that the log has.
-        self.live = 0
-        # True while the journal has it on its list of those with something to note.
-        self.touched = False
-        self.closed = False
-
-    def touch(self):
-        if not self.touched:
-            self.touched = True
-            self.journal.touched.append(self)
-            self.journal.want_notes()
-        return 0
-
-    def hand_out(self, position, times, location):
-        """The message at this position was handed out for the nth time."""
-        if times == 1:
-            self.handed = max(self.handed, position)
-            return self.touch()
-        return self.journal.add_note(self.id, position, times, location >> 32, 0, COUNTED)
-
-    def settle(self, position, location):
-        """The message at this position is done with."""
-        segment = location >> 32
-        self.live -= 1
-        self.journal.release(location)
-        if self.closed:
-            return 0
-        if self.run_count > 0 and position == self.run_first + self.run_count and segment == self.run_segment:
-            self.run_count += 1
-            return 0
-        self.end_run()
-        self.run_first = position
-        self.run_count = 1
-        self.run_segment = segment
-        return self.touch()
-
-    def end_run(self):
-        if self.run_count > 0:
-            self.journal.add_settled(self.id, self.run_first, self.run_count, self.run_segment)
-            self.run_count = 0
-        return 0
-
-    def write_notes(self):
-        """The batch ends: what gathered goes into it."""
-        self.touched = False
-        if self.closed:
-            self.run_count = 0
-            return 0
-        self.end_run()
-        if self.handed > self.noted_handed:
-            self.noted_handed = self.handed
-            self.journal.segment.handed.add(self)
-            self.journal.add_note(self.id, self.handed, 0, 0, 0, HANDED)
-        return 0
-
-    def note_again(self):
-        """What the log knows of deliveries is about to be deleted with its segment: it is noted anew."""
-        self.noted_handed = 0
-        return self.touch() if self.live > 0 else 0
-
-    def close(self):
-        """The queue is deleted: the catalog says so, the log need not."""
-        self.closed = True
 
 
 class Journal:
@@ -198,6 +119,14 @@ class Journal:
             self.wake(False)
         return 0
 
+    def touch(self, noting):
+        """It has something to note when the batch ends."""
+        if not noting.touched:
+            noting.touched = True
+            self.touched.append(noting)
+            self.want_notes()
+        return 0
+
     # ---- segments
 
     def use_segment(self, segment):
@@ -261,17 +190,19 @@ class Journal:
         address_size = len(message.address)
         properties_size = len(raw)
         body_size = message.body_size
-        length = HEAD_BYTES + address_size + properties_size + body_size + TARGET_BYTES * room
+        length = MESSAGE_HEAD_BYTES + address_size + properties_size + body_size + TARGET_BYTES * room
         if self.segment.end >= self.segment_bytes:
             self.roll()
         self.reserve(padded(length))
         at = self.end
         p = self.p
         write_head(p, at, length, self.sequence, kind)
-        write_u16(p, at + 18, address_size)
+        p[at + 17] = message.properties.priority
+        write_u16(p, at + 18, address_size | (EXPIRES if message.properties.ttl_ms >= 0 else 0))
         write_u32(p, at + 24, properties_size)
         write_u32(p, at + 28, body_size)
-        to = at + HEAD_BYTES
+        write_u64(p, at + HEAD_BYTES, message.stamp)
+        to = at + MESSAGE_HEAD_BYTES
         source = message.address
         copy_octets(p, to, source, 0, address_size)
         to += address_size
@@ -321,7 +252,8 @@ class Journal:
         segment.index_room(NOTE_BYTES)
         p = segment.index
         offset = message.location & OFFSET_MASK
-        write_note(p, segment.index_bytes, ledger.id, position, offset, message.length, message.body_size, PLACED)
+        kind = placed_kind(message.properties.priority, message.properties.ttl_ms >= 0)
+        write_note(p, segment.index_bytes, ledger.id, position, offset, message.length, message.body_size, kind)
         segment.index_bytes += NOTE_BYTES
         return 0
 
@@ -356,7 +288,8 @@ class Journal:
             self.roll()
         source = data
         # Not counted back from the end: there may be room behind for targets that the message never had.
-        head = HEAD_BYTES + read_u16(source, at + 18) + read_u32(source, at + 24) + read_u32(source, at + 28)
+        head = MESSAGE_HEAD_BYTES + (read_u16(source, at + 18) & ADDRESS_MASK) + read_u32(source, at + 24)
+        head += read_u32(source, at + 28)
         copied = head + TARGET_BYTES * len(targets)
         self.reserve(padded(copied))
         to = self.end
@@ -372,11 +305,12 @@ class Journal:
         target_at = to + head
         segment.index_room(NOTE_BYTES * len(targets))
         index = segment.index
+        kind = placed_kind(source[at + 17], read_u16(source, at + 18) & EXPIRES)
         for queue, position in targets:
             write_u64(p, target_at, queue)
             write_u64(p, target_at + 8, position)
             target_at += TARGET_BYTES
-            write_note(index, segment.index_bytes, queue, position, offset, copied, body_size, PLACED)
+            write_note(index, segment.index_bytes, queue, position, offset, copied, body_size, kind)
             segment.index_bytes += NOTE_BYTES
         segment.live += len(targets)
         segment.placed += len(targets)
@@ -398,6 +332,16 @@ class Journal:
             self.settled_segments.add(b)
         return self.want_notes()
 
+    def add_key(self, noting, digest, seconds, own_ttl):
+        """A key of 16 octets was seen in this second."""
+        source = digest
+        self.add_note(noting.id, read_u64(source, 0), read_u32(source, 8), 0, seconds, KEY | (own_ttl << 8))
+        p = self.notes
+        # Not through the call: there it would name a segment.
+        write_u32(p, self.notes_bytes - NOTE_BYTES + 20, read_u32(source, 12))
+        self.segment.noted_by.add(noting)
+        return 0
+
     def add_settled(self, queue, first, count, segment):
         return self.add_note(queue, first, count, segment, 0, SETTLED)
 
@@ -406,8 +350,8 @@ class Journal:
         if self.segment.end >= self.segment_bytes:
             # Else acks and requeues alone would make it grow until publishers are stopped for good.
             self.roll()
-        for ledger in self.touched:
-            ledger.write_notes()
+        for noting in self.touched:
+            noting.write_notes()
         self.touched.clear()
         length = HEAD_BYTES + self.notes_bytes
         self.reserve(length)

@@ -3,7 +3,7 @@ cimport cython
 from leveret.core.message cimport Message
 from leveret.core.octets cimport read_u16, read_u32, read_u64, same_octets, take, write_u64
 from leveret.core.properties cimport Properties, scan_properties
-from leveret.core.records cimport HEAD_BYTES, record_length
+from leveret.core.records cimport ADDRESS_MASK, HEAD_BYTES, MESSAGE_HEAD_BYTES, record_length
 from leveret.core.segment cimport Segment
 
 cdef unsigned long long OFFSET_MASK

@@ -9,7 +9,7 @@ if not cython.compiled:
     from leveret.core.message import Message
     from leveret.core.properties import scan_properties
     from leveret.core.pure_octets import read_u16, read_u32, read_u64, same_octets, take, write_u64
-    from leveret.core.records import HEAD_BYTES, record_length
+    from leveret.core.records import ADDRESS_MASK, HEAD_BYTES, MESSAGE_HEAD_BYTES, record_length
 
 # Records this near to each other are read in one go, with what lies between.
 GAP_BYTES_MAX = 32768
@@ -111,16 +111,17 @@ class Load:
                 message.lone = True
                 self.messages[i] = message
                 last = message
-            body_at = at + HEAD_BYTES + read_u16(p, at + 18) + read_u32(p, at + 24)
+            body_at = at + MESSAGE_HEAD_BYTES + (read_u16(p, at + 18) & ADDRESS_MASK) + read_u32(p, at + 24)
             message.body_size = read_u32(p, at + 28)
             message.body = take(p, body_at, body_at + message.body_size)
         return 0
 
     def read_head(self, message, p, at, last):
         """Address and properties, shared with the message before where they are the same: they mostly are."""
-        address_size = read_u16(p, at + 18)
+        address_size = read_u16(p, at + 18) & ADDRESS_MASK
         properties_size = read_u32(p, at + 24)
-        start = at + HEAD_BYTES
+        message.stamp = read_u64(p, at + HEAD_BYTES)
+        start = at + MESSAGE_HEAD_BYTES
         if last is not None and len(last.address) == address_size:
             known = last.address
             if same_octets(known, 0, p, start, address_size):

@@ -16,6 +16,7 @@ cdef class Message:
     cdef readonly unsigned int length
     cdef readonly unsigned int body_size
     cdef readonly bint lone
+    cdef public unsigned long long stamp
 
 
 @cython.locals(message=Message)

@@ -16,9 +16,10 @@ from leveret.core.properties import Properties
 class Message:
     """`address` is the exchange's name and the routing key as two short strings, just as basic.publish
     brought them and as basic.deliver sends them on. `location` is segment << 32 | offset, 0 if it has no record;
-    `lone` is true if no other queue holds this object."""
+    `lone` is true if no other queue holds this object; `stamp` is when it arrived, or is to arrive if it is delayed, in
+    milliseconds of the wall clock."""
 
-    __slots__ = ("address", "body", "body_size", "length", "location", "properties", "lone")
+    __slots__ = ("address", "body", "body_size", "length", "location", "properties", "lone", "stamp")
 
     @property
     def exchange(self) -> bytes:
@@ -38,6 +39,7 @@ def make_message(address, properties, body):
     message.location = 0
     message.length = 0
     message.lone = False
+    message.stamp = 0
     return message
 
 

@@ -2,7 +2,7 @@
 
 cimport cython
 from leveret.core.octets cimport read_u16, read_u32, read_u64, take
-from leveret.core.tables cimport check_table, read_table
+from leveret.core.tables cimport NOTED_COPIES, NOTED_DELAY, check_table, read_table
 
 # The bit of each property in the flag word, highest first: the order of the values that follow it.
 cdef enum:
@@ -33,6 +33,9 @@ cdef class Properties:
     cdef readonly bytes user_id
     cdef readonly bytes reply_to
     cdef readonly bint has_cc
+    cdef readonly bint has_delay
+    cdef readonly bint special
+    cdef readonly long long ttl_ms
     cdef Py_ssize_t headers_at
     cdef Py_ssize_t headers_end
     cdef dict cached_headers
@@ -56,8 +59,11 @@ cpdef Properties parse_properties(bytes raw)
 
 cdef Py_ssize_t _shortstr_end(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
 
-@cython.locals(size=Py_ssize_t)
+@cython.locals(size=Py_ssize_t, noted=int)
 cdef Py_ssize_t _scan_headers(Properties made, const unsigned char* p, Py_ssize_t start, Py_ssize_t at, Py_ssize_t end) except -1
+
+@cython.locals(value="long long")
+cdef long long _milliseconds(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept
 
 cdef Py_ssize_t _value_end(const unsigned char* p, Py_ssize_t at, unsigned int bit) noexcept
 

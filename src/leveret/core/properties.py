@@ -17,7 +17,7 @@ from leveret.errors import HardError
 
 if not cython.compiled:
     from leveret.core.pure_octets import read_u16, read_u32, read_u64, take
-    from leveret.core.tables import check_table, read_table
+    from leveret.core.tables import NOTED_COPIES, NOTED_DELAY, check_table, read_table
 
     CONTENT_TYPE, CONTENT_ENCODING, HEADERS, DELIVERY_MODE = 0x8000, 0x4000, 0x2000, 0x1000
     PRIORITY, CORRELATION_ID, REPLY_TO, EXPIRATION = 0x0800, 0x0400, 0x0200, 0x0100
@@ -54,7 +54,8 @@ class Properties:
     """One message's properties. Never changes; `replace` gives a changed copy.
 
     What the data plane needs stands ready as fields: `raw` (the octets), `flags`, `persistent`, `priority` (0 if
-    absent), `expiration`, `user_id`, `reply_to` (bytes, None if absent) and `has_cc`. The other attributes are
+    absent), `expiration`, `user_id`, `reply_to` (bytes, None if absent), `ttl_ms` (the expiration as a number, -1 if
+    absent), `has_cc`, `has_delay` and `special` (it may expire or wait for its time). The other attributes are
     decoded at each reading and are None if absent; `fields()` has all that are present, by name."""
 
     raw: bytes
@@ -65,6 +66,9 @@ class Properties:
     user_id: "bytes | None"
     reply_to: "bytes | None"
     has_cc: bool
+    has_delay: bool
+    special: bool
+    ttl_ms: int
     # Where the headers' fields start and end in `raw`, and the table once decoded.
     headers_at: int
     headers_end: int
@@ -75,12 +79,15 @@ class Properties:
         "expiration",
         "flags",
         "has_cc",
+        "has_delay",
         "headers_at",
         "headers_end",
         "persistent",
         "priority",
         "raw",
         "reply_to",
+        "special",
+        "ttl_ms",
         "user_id",
     )
 
@@ -206,7 +213,8 @@ def scan_properties(p, start, end):
     made.persistent = False
     made.priority = 0
     made.expiration = made.user_id = made.reply_to = made.cached_headers = None
-    made.has_cc = False
+    made.has_cc = made.has_delay = made.special = False
+    made.ttl_ms = -1
     made.headers_at = made.headers_end = 0
     at = start + 2
     if flags & CONTENT_TYPE:
@@ -234,6 +242,8 @@ def scan_properties(p, start, end):
     if flags & EXPIRATION:
         value_end = _shortstr_end(p, at, end)
         made.expiration = take(p, at + 1, value_end)
+        made.ttl_ms = _milliseconds(p, at + 1, value_end)
+        made.special = made.special or made.ttl_ms >= 0
         at = value_end
     if flags & MESSAGE_ID:
         at = _shortstr_end(p, at, end)
@@ -272,10 +282,28 @@ def _scan_headers(made, p, start, at, end):
     at += 4
     if size > end - at:
         raise HardError(501, f"a content header's headers of {size} bytes reach past its end by {size - (end - at)}")
-    made.has_cc = check_table(p, at, at + size, 0)
+    noted = check_table(p, at, at + size, 0)
+    made.has_cc = noted & NOTED_COPIES != 0
+    made.has_delay = made.special = noted & NOTED_DELAY != 0
     made.headers_at = at - start
     made.headers_end = at + size - start
     return at + size
+
+
+def _milliseconds(p, at, end):
+    """The number in decimal digits, perhaps with a sign; -1 if there is none or it is out of all range. Whether the
+    text is a valid expiration is checked elsewhere, before anything with it is taken."""
+    if at < end and (p[at] == 43 or p[at] == 45):
+        at += 1
+    if at == end or end - at > 19:
+        return -1
+    value = 0
+    while at < end:
+        if p[at] < 48 or p[at] > 57:
+            return -1
+        value = value * 10 + p[at] - 48
+        at += 1
+    return value
 
 
 def _value_end(p, at, bit):

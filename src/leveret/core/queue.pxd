@@ -1,47 +1,89 @@
 cimport cython
 
-from leveret.core.contract cimport ACCEPTED, EMPTY, GIVEN, LATER, Entry, Queue, Subscriber, make_entry
-from leveret.core.journal cimport Journal
+from leveret.core.contract cimport ACCEPTED, EMPTY, KNOWN, REFUSED, Entry, Subscriber
+from leveret.core.dedup cimport Window, digest_of, own_ttl_of
+from leveret.core.delays cimport Delays
+from leveret.core.levels cimport Levels
 from leveret.core.load cimport Load
 from leveret.core.message cimport Message
+from leveret.core.octets cimport read_u64
+from leveret.core.office cimport DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED, Letter, Office
+from leveret.core.plain_queue cimport PlainQueue
 from leveret.core.ready cimport ReadyList
-from leveret.core.rota cimport Rota
-from leveret.core.shelf cimport Shelf
+from leveret.core.rules cimport DROP_HEAD, REJECT_AND_BURY, Rules
+
+cdef Py_ssize_t SLOT_BYTES, SWEPT_A_STEP
+cdef unsigned long long DELAYED
 
 
-cdef class ClassicQueue(Queue):
-    cdef readonly ReadyList ready
-    cdef Shelf shelf
-    cdef list awaiting
-    cdef Rota rota
-    cdef readonly Py_ssize_t unacked_count
-    cdef readonly long long unacked_bytes
-    cdef readonly unsigned long long published_total
-    cdef readonly unsigned long long delivered_total
-    cdef readonly unsigned long long redelivered_total
-    cdef readonly unsigned long long settled_total
-    cdef readonly unsigned long long requeued_total
-    cdef readonly unsigned long long discarded_total
+cdef class ClassicQueue(PlainQueue):
+    cdef readonly Office office
+    cdef readonly Rules rules
+    cdef Levels levels
+    cdef readonly Window window
+    cdef bint expiring
+    cdef readonly bint watchful
+    cdef readonly unsigned long long alarm_at
+    cdef dict doomed
+    cdef readonly Delays delays
+    cdef readonly unsigned long long expired_total
+    cdef readonly unsigned long long dropped_total
+    cdef readonly unsigned long long limited_total
+    cdef readonly unsigned long long refused_total
+    cdef readonly unsigned long long buried_total
 
-    @cython.locals(subscriber=Subscriber, position="unsigned long long", durable=bint)
-    cpdef int publish(self, Message message) except -1
-    @cython.locals(message=Message)
-    cpdef int lend(self, Subscriber subscriber, Entry entry) except -1
-    @cython.locals(entry=Entry)
-    cpdef int give(self, Subscriber subscriber) except -1
-    @cython.locals(entry=Entry, message=Message, seen=bint)
-    cdef int give_for_good(self, Subscriber subscriber) except -1
+    cpdef object set_rules(self, Rules rules)
+    @cython.locals(digest=bytes, answer=int)
+    cdef int publish_by_rules(self, Message message) except -1
+    @cython.locals(rules=Rules)
+    cdef bint would_overflow(self, Py_ssize_t size) except -1
+    cdef int push_to_level(self, Message message) except -1
+    cdef int postpone(self, Message message) except -1
     @cython.locals(subscriber=Subscriber)
     cpdef int dispatch(self) except -1
+    @cython.locals(answer=int)
     cpdef int get(self, Subscriber getter) except -1
-    cpdef int fetch(self) except -1
-    @cython.locals(load=Load)
-    cpdef Load take_load(self, Journal journal)
+    @cython.locals(rules=Rules)
+    cdef bint is_over_limits(self) except -1
+    cpdef Py_ssize_t ready_total(self) except -1
+    cpdef long long ready_bytes_total(self) except? -1
+    @cython.locals(left=Py_ssize_t, over=bint, reason=int)
+    cpdef int sweep(self) except -1
+    cpdef object go_on(self)
+    cpdef object ring(self)
+    cdef bint must_know_head(self)
+    @cython.locals(ttl_ms="long long")
+    cdef unsigned long long expiry_of(self, Message message)
+    @cython.locals(expiry="unsigned long long")
+    cdef bint has_expired(self) except -1
+    @cython.locals(entry=Entry)
+    cdef int verdict(self) except -1
+    @cython.locals(expiry="unsigned long long")
+    cdef int set_alarm(self) except -1
+    @cython.locals(entry=Entry)
+    cdef int remove_head(self, int reason) except -1
+    cdef int step_down(self) except -1
+    @cython.locals(message=Message, durable=bint)
+    cdef int send_off(self, Entry entry, int reason) except -1
+    @cython.locals(limit="long long")
+    cpdef int requeue(self, Entry entry) except -1
+    @cython.locals(level=ReadyList)
+    cdef int put_back(self, Entry entry) except -1
+    @cython.locals(level=ReadyList)
     cpdef object finish_load(self, Load load)
-    cdef object stop_awaiting(self)
-    cpdef object restore(self, bytearray slots, Py_ssize_t count, unsigned long long next_position, unsigned long long handed, bint all_seen)
+    @cython.locals(freed=Py_ssize_t, level=ReadyList)
     cpdef Py_ssize_t page_out(self, Py_ssize_t bytes_max) except -1
-    cpdef int end(self, Entry entry) except -1
-    cpdef int leave(self, Entry entry) except -1
-    @cython.locals(candidate=Subscriber)
-    cpdef int activate_next(self) except -1
+    @cython.locals(ready=Py_ssize_t, slots=bytearray)
+    cpdef object restore(self, object book, bint all_seen)
+    @cython.locals(level=ReadyList)
+    cpdef bint has_load(self) except -1
+    @cython.locals(level=ReadyList)
+    cpdef int collect_located(self, unsigned long long number, dict found) except -1
+    @cython.locals(level=ReadyList)
+    cdef ReadyList level_of(self, unsigned long long position, unsigned long long location)
+    @cython.locals(level=ReadyList)
+    cpdef unsigned int move_stored(self, unsigned long long position, unsigned long long location, unsigned long long to, unsigned int length) except? 0xFFFFFFFF
+    @cython.locals(level=ReadyList)
+    cpdef object purge(self)
+    @cython.locals(level=ReadyList)
+    cpdef object close(self)

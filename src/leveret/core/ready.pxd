@@ -3,7 +3,8 @@ cimport cython
 from leveret.core.cold cimport ColdList, write_slot
 from leveret.core.contract cimport Entry, make_entry
 from leveret.core.fresh cimport FreshRing
-from leveret.core.journal cimport Journal, Ledger
+from leveret.core.journal cimport Journal
+from leveret.core.ledger cimport Ledger
 from leveret.core.load cimport Load
 from leveret.core.message cimport Message
 from leveret.core.octets cimport read_u32, read_u64
@@ -37,6 +38,11 @@ cdef class ReadyList:
     cpdef int restore(self, bytearray slots, Py_ssize_t count, unsigned long long next_position) except -1
     @cython.locals(entry=Entry)
     cpdef bint has_next(self)
+    @cython.locals(entry=Entry)
+    cdef Message next_message(self)
+    cdef Entry next_returned(self)
+    @cython.locals(entry=Entry)
+    cdef int drop_next(self) except -1
     @cython.locals(message=Message)
     cpdef Message pop_message(self)
     @cython.locals(entry=Entry, message=Message)
@@ -73,7 +79,7 @@ cdef class ReadyList:
     cpdef int collect_located(self, unsigned long long number, dict found) except -1
     @cython.locals(i=Py_ssize_t)
     cpdef Py_ssize_t find_cold(self, unsigned long long position, unsigned long long location) except? -1
-    cpdef int move_cold(self, Py_ssize_t index, unsigned long long location, unsigned int length) except -1
+    cpdef unsigned int move_cold(self, Py_ssize_t index, unsigned long long location, unsigned int length) except? 0xFFFFFFFF
 
 
 cpdef unsigned long long position_of(Entry entry)

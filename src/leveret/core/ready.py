@@ -128,6 +128,27 @@ class ReadyList:
             return self.returned[0].message.body is not None
         return self.fresh.count > 0
 
+    def next_message(self):
+        """The message that has_next says is there."""
+        return self.returned[0].message if self.returned else self.fresh.message_at(0)
+
+    def next_returned(self):
+        """The entry to be handed out next, if that one came back; else None."""
+        return self.returned[0] if self.returned else None
+
+    def drop_next(self):
+        """Lets the next message go that is not in memory, unread. Not while a load is on its way."""
+        if self.returned:
+            entry = heap_pop(self.returned)
+            self.bytes -= entry.message.body_size
+            self.let_go(entry.position, entry.message.location)
+        else:
+            self.bytes -= self.cold.number_at(0, BODY_SIZE)
+            self.let_go(self.cold.position_at(0), self.cold.location_at(0))
+            self.drop_first_cold()
+        self.count -= 1
+        return 0
+
     def pop_message(self):
         """The next message, if it is a fresh one (its position is in `fresh.popped_position`); None if nothing is ready
         or a returned entry goes first."""
@@ -360,17 +381,18 @@ class ReadyList:
         return entries
 
     def collect_located(self, number, found):
-        """Adds to `found` every message in memory whose record is in this segment, by queue and position."""
+        """Adds to `found` every message in memory whose record is in this segment, with how often it was handed out, by
+        queue and position."""
         if self.ledger is None:
             return 0
         if self.returned:
             for entry in self.returned:
                 if entry.message.location >> 32 == number:
-                    found[(self.ledger.id, entry.position)] = entry.message
+                    found[(self.ledger.id, entry.position)] = (entry.message, entry.delivery_count)
         for i in range(self.fresh.count):
             message = self.fresh.message_at(i)
             if message.location >> 32 == number:
-                found[(self.ledger.id, self.fresh.position_at(i))] = message
+                found[(self.ledger.id, self.fresh.position_at(i))] = (message, 0)
         return 0
 
     def find_cold(self, position, location):
@@ -381,8 +403,9 @@ class ReadyList:
         return i if i >= 0 and self.cold.location_at(i) == location else -1
 
     def move_cold(self, index, location, length):
-        """The record of a cold message was copied elsewhere."""
-        return self.cold.move(index, location, length)
+        """The record of a cold message was copied elsewhere: how often that one was handed out."""
+        self.cold.move(index, location, length)
+        return self.cold.number_at(index, DELIVERIES)
 
 
 # heapq would call back into Python for every comparison; these compare C integers.

@@ -1,10 +1,11 @@
 cimport cython
 
 from leveret.core.cold cimport write_slot
-from leveret.core.octets cimport copy_octets, read_u32, read_u64, write_u32
-from leveret.core.records cimport COUNTED, HANDED, NOTE_BYTES, PLACED, SETTLED
+from leveret.core.octets cimport copy_octets, read_u32, read_u64, take, write_u32
+from leveret.core.records cimport COUNTED, EXPIRES_BIT, HANDED, KEY, KIND_MASK, NOTE_BYTES, PLACED, SETTLED
 
-cdef Py_ssize_t SLOT_BYTES, DELIVERIES
+cdef Py_ssize_t SLOT_BYTES, DELIVERIES, PRIORITY
+cdef unsigned long long DELAYED
 
 
 @cython.final
@@ -17,9 +18,11 @@ cdef class QueueBook:
     cdef dict times
     cdef list runs
     cdef readonly unsigned long long next_position
+    cdef readonly bint expiring
+    cdef readonly list keys
 
     @cython.locals(at=Py_ssize_t)
-    cdef int place(self, unsigned long long position, unsigned long long location, unsigned int length, unsigned int body_size) except -1
+    cdef int place(self, unsigned long long position, unsigned long long location, unsigned int length, unsigned int body_size, unsigned int priority) except -1
     @cython.locals(run=list)
     cdef int settle(self, unsigned long long first, unsigned long long end) except -1
     cdef int reach(self, unsigned long long position) except -1
@@ -35,5 +38,5 @@ cdef class Rebuild:
     cdef readonly dict books
 
     cdef QueueBook book(self, unsigned long long queue)
-    @cython.locals(p="const unsigned char*", at=Py_ssize_t, queue="unsigned long long", book=QueueBook, last_settled="unsigned int", first="unsigned long long", a="unsigned int", b="unsigned int", kind="unsigned int")
+    @cython.locals(p="const unsigned char*", at=Py_ssize_t, queue="unsigned long long", book=QueueBook, last_settled="unsigned int", first="unsigned long long", a="unsigned int", b="unsigned int", kind="unsigned int", flags="unsigned int")
     cpdef int add_notes(self, bytearray notes, Py_ssize_t start, Py_ssize_t end, unsigned long long segment, set segments, set settles) except -1

@@ -8,11 +8,13 @@ import cython
 
 if not cython.compiled:
     from leveret.core.cold import write_slot
-    from leveret.core.pure_octets import copy_octets, read_u32, read_u64, write_u32
-    from leveret.core.records import COUNTED, HANDED, NOTE_BYTES, PLACED, SETTLED
+    from leveret.core.pure_octets import copy_octets, read_u32, read_u64, take, write_u32
+    from leveret.core.records import COUNTED, EXPIRES_BIT, HANDED, KEY, KIND_MASK, NOTE_BYTES, PLACED, SETTLED
 
 SLOT_BYTES = 32
-DELIVERIES = 24
+DELIVERIES, PRIORITY = 24, 28
+# Positions from here on are those of delayed messages, see core.delays: they say nothing about the others.
+DELAYED = 1 << 63
 
 
 def by_position_and_location(slot):
@@ -35,8 +37,12 @@ class QueueBook:
         # [first, end) of positions that are done with, not yet merged.
         self.runs = []
         self.next_position = 1
+        # Whether any of its messages has an expiration of its own.
+        self.expiring = False
+        # (second, digest, segment of the note, own time to live) of keys that were seen, see core.dedup.
+        self.keys = []
 
-    def place(self, position, location, length, body_size):
+    def place(self, position, location, length, body_size, priority):
         if position <= self.last_position:
             self.in_order = False
         self.last_position = position
@@ -44,6 +50,7 @@ class QueueBook:
         if at == len(self.slots):
             self.slots.extend(bytes(max(at, 64 * SLOT_BYTES)))
         write_slot(self.slots, at, position, location, length, body_size, 0)
+        write_u32(self.slots, at + PRIORITY, priority)
         self.count += 1
         self.reach(position)
         return 0
@@ -59,7 +66,7 @@ class QueueBook:
 
     def reach(self, position):
         """No later message may get this position again, even if this one did not survive."""
-        if position >= self.next_position:
+        if position >= self.next_position and position < DELAYED:
             self.next_position = position + 1
         return 0
 
@@ -131,9 +138,12 @@ class Rebuild:
             first = read_u64(p, at + 8)
             a = read_u32(p, at + 16)
             b = read_u32(p, at + 20)
-            kind = read_u32(p, at + 28)
+            flags = read_u32(p, at + 28)
+            kind = flags & KIND_MASK
             if kind == PLACED:
-                book.place(first, (segment << 32) | a, b, read_u32(p, at + 24))
+                book.place(first, (segment << 32) | a, b, read_u32(p, at + 24), (flags >> 8) & 0xFF)
+                if flags & EXPIRES_BIT:
+                    book.expiring = True
             elif kind == SETTLED or kind == COUNTED:
                 if b != last_settled and b in segments:
                     settles.add(b)
@@ -148,5 +158,7 @@ class Rebuild:
             elif kind == HANDED:
                 book.handed = max(book.handed, first)
                 book.reach(first)
+            elif kind == KEY:
+                book.keys.append((read_u32(p, at + 24), take(p, at + 8, at + 24), segment, flags >> 8))
             at += NOTE_BYTES
         return 0

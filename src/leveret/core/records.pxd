@@ -5,6 +5,9 @@ from leveret.core.octets cimport read_u32, read_u64, write_u32, write_u64
 
 cdef enum:
     HEAD_BYTES = 32
+    MESSAGE_HEAD_BYTES = 40
+    ADDRESS_MASK = 0x0FFF
+    EXPIRES = 0x8000
     TARGET_BYTES = 16
     NOTE_BYTES = 32
 
@@ -22,10 +25,14 @@ cdef enum:
     SETTLED = 2
     HANDED = 3
     COUNTED = 4
+    KEY = 5
+    KIND_MASK = 0xFF
+    EXPIRES_BIT = 0x10000
 
 
 cdef Py_ssize_t padded(Py_ssize_t size) noexcept nogil
 cdef void write_head(unsigned char* p, Py_ssize_t at, unsigned int length, unsigned long long sequence, int kind) noexcept nogil
+cdef unsigned int placed_kind(unsigned int priority, bint expires) noexcept nogil
 cdef void write_note(unsigned char* p, Py_ssize_t at, unsigned long long queue, unsigned long long first, unsigned int a, unsigned int b, unsigned int c, unsigned int kind) noexcept nogil
 
 @cython.locals(at=Py_ssize_t, length=Py_ssize_t)

@@ -4,11 +4,14 @@
     4  u32  length of the record, padding not counted
     8  u64  log sequence: grows by one a record, never used twice in a data directory
     16 u8   kind
-    18 u16  MESSAGE: octets of the address
+    17 u8   MESSAGE: priority
+    18 u16  MESSAGE: octets of the address; the highest bit says that it has an expiration of its own
     20 u32  MESSAGE: number of targets         NOTES: number of notes
     24 u32  MESSAGE: octets of the properties  others: u64, the sequence up to which everything was synced before
     28 u32  MESSAGE: octets of the body
-    32      MESSAGE: address, properties, body, then 16 octets a target: queue id, position in that queue
+    32      MESSAGE: u64, when it arrived or, if it is delayed, is due, in milliseconds of the wall clock; address,
+            properties, body, then 16 octets a target: queue id, position in that queue (see core.delays for those
+            that are delayed)
             NOTES: 32 octets a note, see write_note
             COMMAND: a command of the catalog as msgpack
             CLOSED: nothing; the broker stopped in good order, and nothing was handed out since
@@ -24,6 +27,9 @@ if not cython.compiled:
     from leveret.core.pure_octets import read_u32, read_u64, write_u32, write_u64
 
     HEAD_BYTES = 32
+    MESSAGE_HEAD_BYTES = 40
+    ADDRESS_MASK = 0x0FFF
+    EXPIRES = 0x8000
     TARGET_BYTES = 16
     NOTE_BYTES = 32
     MESSAGE = 1
@@ -35,10 +41,14 @@ if not cython.compiled:
     SETTLED = 2
     HANDED = 3
     COUNTED = 4
+    KEY = 5
+    KIND_MASK = 0xFF
+    EXPIRES_BIT = 0x10000
 
 # For readers outside the data plane, which cannot see the C constants.
 RECORD_KINDS = {1: "message", 2: "paged", 3: "notes", 4: "command", 5: "closed"}
-RECORD_HEAD_BYTES = 32
+MESSAGE_RECORD_HEAD_BYTES = 40
+ADDRESS_SIZE_MASK = 0x0FFF
 
 
 def padded(size):
@@ -55,13 +65,21 @@ def write_head(p, at, length, sequence, kind):
     p[at + 16] = kind
 
 
+def placed_kind(priority, expires):
+    """The kind of a PLACED note: what a queue must know of a message without reading it goes along."""
+    return PLACED | (priority << 8) | (EXPIRES_BIT if expires else 0)
+
+
 def write_note(p, at, queue, first, a, b, c, kind):
     """One note: what happened to messages of one queue. The first four fields depend on the kind:
 
-    PLACED   the message at position `first` is at offset a, b octets long, with c octets of body (segment indexes)
+    PLACED   the message at position `first` is at offset a, b octets long, with c octets of body (segment indexes);
+             the second octet of the kind is its priority, the third says whether it has an expiration of its own
     SETTLED  a messages from position `first` on are done with; their records are in segment b
     HANDED   all up to position `first` were handed out at least once
-    COUNTED  the message at position `first` was handed out a times"""
+    COUNTED  the message at position `first` was handed out a times; its record is in segment b
+    KEY      the key whose digest is `first`, a, b was seen in second c; the upper octets of the kind are its own time to
+             live, see core.dedup"""
     write_u64(p, at, queue)
     write_u64(p, at + 8, first)
     write_u32(p, at + 16, a)

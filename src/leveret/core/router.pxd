@@ -1,6 +1,7 @@
 cimport cython
 
 from leveret.core.contract cimport Queue
+from leveret.core.dedup cimport Window
 from leveret.core.matcher cimport Matcher
 from leveret.core.properties cimport Properties
 
@@ -18,9 +19,11 @@ cdef class Exchange:
     cdef readonly bytes name
     cdef readonly Matcher matcher
     cdef readonly bint internal
-    cdef readonly bytes alternate
+    cdef public bytes alternate
     cdef public object record
     cdef readonly dict downstream
+    cdef public Window window
+    cdef public Queue holder
     cdef readonly unsigned long long published_total
     cdef readonly unsigned long long routed_total
     cdef readonly unsigned long long unroutable_total

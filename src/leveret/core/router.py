@@ -35,6 +35,7 @@ class Exchange:
     __slots__ = (
         "alternate",
         "downstream",
+        "holder",
         "internal",
         "matcher",
         "name",
@@ -42,6 +43,7 @@ class Exchange:
         "record",
         "routed_total",
         "unroutable_total",
+        "window",
     )
 
     def __init__(self, name, matcher, internal=False, alternate=None, record=None):
@@ -54,6 +56,10 @@ class Exchange:
         self.published_total = 0
         self.routed_total = 0
         self.unroutable_total = 0
+        # The keys it has seen, if it takes each message once.
+        self.window = None
+        # Where messages wait that ask for a delay, if they are to be routed after it; None if queues see to that.
+        self.holder = None
         # Exchanges bound to this one, with the number of bindings to each; None while there are none.
         self.downstream = None
 

@@ -2,7 +2,8 @@ cimport cython
 
 from leveret.core.octets cimport copy_octets, read_u16, read_u32, read_u64, take
 from leveret.core.records cimport (
-    CLOSED, COMMAND, HEAD_BYTES, MESSAGE, NOTE_BYTES, NOTES, PLACED, TARGET_BYTES, find_record, padded, record_length, write_note,
+    ADDRESS_MASK, CLOSED, COMMAND, EXPIRES, HEAD_BYTES, MESSAGE, MESSAGE_HEAD_BYTES, NOTE_BYTES, NOTES, TARGET_BYTES, find_record,
+    padded, placed_kind, record_length, write_note,
 )
 
 
@@ -17,11 +18,13 @@ cdef class Scan:
     cdef readonly list gaps
     cdef readonly Py_ssize_t records
     cdef readonly bint closed
+    cdef readonly Py_ssize_t batch_end
+    cdef readonly unsigned long long batch_sequence
     cdef readonly list commands
 
     @cython.locals(p="const unsigned char*", end=Py_ssize_t, at=Py_ssize_t, length=Py_ssize_t, found=Py_ssize_t, missing="unsigned long long")
     cpdef int run(self, bytes data, Py_ssize_t start) except -1
     @cython.locals(sequence="unsigned long long", kind=int, size=Py_ssize_t, to=Py_ssize_t, q="unsigned char*")
     cdef int take(self, const unsigned char* p, Py_ssize_t at) except -1
-    @cython.locals(body_size="unsigned int", length="unsigned int", target=Py_ssize_t, to=Py_ssize_t, q="unsigned char*")
+    @cython.locals(body_size="unsigned int", length="unsigned int", target=Py_ssize_t, to=Py_ssize_t, q="unsigned char*", kind="unsigned int")
     cdef int take_message(self, const unsigned char* p, Py_ssize_t at) except -1

@@ -10,15 +10,18 @@ from leveret.core.records import find_record
 if not cython.compiled:
     from leveret.core.pure_octets import copy_octets, read_u16, read_u32, read_u64, take
     from leveret.core.records import (
+        ADDRESS_MASK,
         CLOSED,
         COMMAND,
+        EXPIRES,
         HEAD_BYTES,
         MESSAGE,
+        MESSAGE_HEAD_BYTES,
         NOTE_BYTES,
         NOTES,
-        PLACED,
         TARGET_BYTES,
         padded,
+        placed_kind,
         record_length,
         write_note,
     )
@@ -40,6 +43,9 @@ class Scan:
         self.records = 0
         # Whether the last record says that the broker stopped in good order.
         self.closed = False
+        # Where the last record stands that ends a batch, and its sequence; 0 if there is none.
+        self.batch_end = 0
+        self.batch_sequence = 0
         # The payloads of a catalog's commands.
         self.commands = []
 
@@ -77,6 +83,8 @@ class Scan:
         if kind == MESSAGE:
             self.take_message(p, at)
             return 0
+        self.batch_end = at + padded(read_u32(p, at + 4))
+        self.batch_sequence = sequence
         self.synced_sequence = max(self.synced_sequence, read_u64(p, at + 24))
         if kind == COMMAND:
             self.commands.append(take(p, at + HEAD_BYTES, at + read_u32(p, at + 4)))
@@ -91,11 +99,12 @@ class Scan:
     def take_message(self, p, at):
         body_size = read_u32(p, at + 28)
         length = read_u32(p, at + 4)
-        target = at + HEAD_BYTES + read_u16(p, at + 18) + read_u32(p, at + 24) + body_size
+        target = at + MESSAGE_HEAD_BYTES + (read_u16(p, at + 18) & ADDRESS_MASK) + read_u32(p, at + 24) + body_size
+        kind = placed_kind(p[at + 17], read_u16(p, at + 18) & EXPIRES)
         for _ in range(read_u32(p, at + 20)):
             to = len(self.notes)
             self.notes.extend(bytes(NOTE_BYTES))
             q = self.notes
-            write_note(q, to, read_u64(p, target), read_u64(p, target + 8), at, length, body_size, PLACED)
+            write_note(q, to, read_u64(p, target), read_u64(p, target + 8), at, length, body_size, kind)
             target += TARGET_BYTES
         return 0

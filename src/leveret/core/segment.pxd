@@ -14,7 +14,7 @@ cdef class Segment:
     cdef public bint sealed
     cdef public bint paging
     cdef public set settles
-    cdef readonly set handed
+    cdef readonly set noted_by
     cdef public unsigned long long copied_batch
     cdef public bint damaged
     cdef public Py_ssize_t placed

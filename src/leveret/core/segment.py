@@ -14,12 +14,12 @@ class Segment:
         "damaged",
         "end",
         "first_sequence",
-        "handed",
         "id",
         "index",
         "index_bytes",
         "last_sequence",
         "live",
+        "noted_by",
         "paging",
         "path",
         "placed",
@@ -41,8 +41,8 @@ class Segment:
         self.paging = False
         self.sealed = False
         self.settles = set()
-        # Ledgers whose deliveries are noted here.
-        self.handed = set()
+        # Whose notes are here that must be written again before it may go.
+        self.noted_by = set()
         # What it had was copied elsewhere in this batch: it may go once that is on disk.
         self.copied_batch = 0
         # True if something in it could not be read: then it is kept for people to look at.

@@ -27,6 +27,11 @@ cdef enum:
 cdef enum:
     NESTING_MAX = 32
 
+# Headers that the broker itself heeds, as bits
+cdef enum:
+    NOTED_COPIES = 1
+    NOTED_DELAY = 2
+
 cdef inline long long signed64(unsigned long long value) noexcept:
     return <long long> value
 
@@ -38,9 +43,9 @@ cdef list UINT8_VALUES
 @cython.locals(key_end=Py_ssize_t, value_end=Py_ssize_t, table=dict)
 cdef dict read_table(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int depth)
 
-# The same walk without building anything: raises what read_table would raise. True if a key is CC or BCC.
-@cython.locals(key_end=Py_ssize_t, value_end=Py_ssize_t, has_cc=bint)
-cdef bint check_table(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int depth) except -1
+# The same walk without building anything: raises what read_table would raise. The bits of the noted keys.
+@cython.locals(key_end=Py_ssize_t, value_end=Py_ssize_t, noted=int)
+cdef int check_table(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int depth) except -1
 
 @cython.locals(value_end=Py_ssize_t, items=list)
 cdef list _read_array(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int depth)
@@ -69,7 +74,7 @@ cdef bint _check_key(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) exce
 
 cdef bint _check_depth(Py_ssize_t at, int depth) except -1
 
-cdef bint _is_cc(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept
+cdef int _noted(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept
 
 # Appends the table's length and fields to `out`.
 cdef bint write_table(bytearray out, dict table, int depth) except -1

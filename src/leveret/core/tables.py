@@ -44,6 +44,7 @@ if not cython.compiled:
     BOOLEAN, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, INT64_ALIAS = b"tbBsuIilL"
     FLOAT32, FLOAT64, DECIMAL, TEXT, ARRAY, TIMESTAMP, TABLE, VOID, BLOB = b"fdDSATFVx"
     NESTING_MAX = 32
+    NOTED_COPIES, NOTED_DELAY = 1, 2
 
     def signed64(value):
         return value - (1 << 64) if value >> 63 else value
@@ -200,16 +201,15 @@ def _read_key(p, at, end):
 
 def check_table(p, at, end, depth):
     _check_depth(at, depth)
-    has_cc = False
+    noted = 0
     while at < end:
         key_end = _find_key_end(p, at, end)
         value_end = _find_value_end(p, key_end, end)
         _check_key(p, at + 1, key_end)
         _check_value(p, key_end, value_end, depth)
-        if _is_cc(p, at + 1, key_end):
-            has_cc = True
+        noted |= _noted(p, at + 1, key_end)
         at = value_end
-    return has_cc
+    return noted
 
 
 def _check_array(p, at, end, depth):
@@ -247,10 +247,15 @@ def _check_depth(at, depth):
     return True
 
 
-def _is_cc(p, at, end):
+def _noted(p, at, end):
+    """Which of the headers that a broker heeds this one is: CC or BCC, x-delay, or none."""
     if end - at == 2:
-        return p[at] == 67 and p[at + 1] == 67
-    return end - at == 3 and p[at] == 66 and p[at + 1] == 67 and p[at + 2] == 67
+        return NOTED_COPIES if p[at] == 67 and p[at + 1] == 67 else 0
+    if end - at == 3:
+        return NOTED_COPIES if p[at] == 66 and p[at + 1] == 67 and p[at + 2] == 67 else 0
+    if end - at == 7 and p[at] == 120 and p[at + 1] == 45 and p[at + 2] == 100 and p[at + 6] == 121:
+        return NOTED_DELAY if p[at + 3] == 101 and p[at + 4] == 108 and p[at + 5] == 97 else 0
+    return 0
 
 
 # Writing.

@@ -15,7 +15,7 @@ from typing import Any
 
 from leveret.core.properties import parse_properties
 from leveret.core.rebuild import QueueBook, Rebuild
-from leveret.core.records import RECORD_HEAD_BYTES, checked_length
+from leveret.core.records import ADDRESS_SIZE_MASK, MESSAGE_RECORD_HEAD_BYTES, checked_length
 from leveret.core.scan import Scan
 from leveret.errors import LeveretError
 from leveret.storage.damage import Damage
@@ -373,8 +373,8 @@ class Inspection:
         record = os.pread(fd, length, offset) if fd >= 0 else b""
         if checked_length(record, 0, len(record), file_salt(self.salt, SEGMENT, number)) != length:
             return StoredMessage(position, size, deliveries, name, offset, True)
-        address_end = RECORD_HEAD_BYTES + int.from_bytes(record[18:20], "big")
-        address = record[RECORD_HEAD_BYTES:address_end]
+        address_end = MESSAGE_RECORD_HEAD_BYTES + (int.from_bytes(record[18:20], "big") & ADDRESS_SIZE_MASK)
+        address = record[MESSAGE_RECORD_HEAD_BYTES:address_end]
         body_at = address_end + int.from_bytes(record[24:28], "big")
         return StoredMessage(
             position,

@@ -16,7 +16,7 @@ from leveret.core.records import checksum
 from leveret.errors import StartupError
 from leveret.runtime.files import DirectoryLock, replace_file
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 FORMAT_FILE = "format"
 LOCK_FILE = "lock"
 DIRECTORIES = ("catalog", "log", "pages", "quarantine")

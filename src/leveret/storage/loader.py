@@ -6,15 +6,29 @@ import asyncio
 import errno
 import os
 from collections.abc import Callable
+from typing import Protocol
 
 from leveret.core.journal import Journal
 from leveret.core.load import Load
-from leveret.core.queue import ClassicQueue
 from leveret.runtime.disk_thread import DiskThread
 from leveret.runtime.log import get_logger
 from leveret.storage.segment_files import SegmentFiles
 
 log = get_logger(__name__)
+
+
+class Borrower(Protocol):
+    """Whoever has messages on disk: a queue, or what is delayed."""
+
+    name: bytes
+
+    def take_load(self, journal: Journal) -> Load | None: ...
+
+    def is_loading(self, load: Load) -> bool: ...
+
+    def finish_load(self, load: Load) -> None: ...
+
+    def lacks_next(self) -> bool: ...
 
 
 class Loader:
@@ -34,15 +48,15 @@ class Loader:
         self._disk = DiskThread("leveret-read")
         loop.add_reader(self._disk.done_fd, self._done)
         # In the order they asked; those whose messages are not even written yet wait for that.
-        self._wanting: dict[ClassicQueue, bool] = {}
-        self._unwritten: list[ClassicQueue] = []
-        self._current: tuple[ClassicQueue, Load, bytearray] | None = None
+        self._wanting: dict[Borrower, bool] = {}
+        self._unwritten: list[Borrower] = []
+        self._current: tuple[Borrower, Load, bytearray] | None = None
         self._buffer = bytearray()
         self.loads_total = 0
         self.loaded_bytes_total = 0
         self.damaged_total = 0
 
-    def want(self, queue: ClassicQueue) -> None:
+    def want(self, queue: Borrower) -> None:
         if queue not in self._wanting:
             self._wanting[queue] = True
             if self._current is None:
@@ -63,10 +77,10 @@ class Loader:
             if load is not None:
                 self._read(queue, load)
                 return
-            if queue.ready.wants_load() and not queue.ready.has_next():
+            if queue.lacks_next():
                 self._unwritten.append(queue)
 
-    def _read(self, queue: ClassicQueue, load: Load) -> None:
+    def _read(self, queue: Borrower, load: Load) -> None:
         self._files.trim_readers()
         if len(self._buffer) < load.size or len(self._buffer) > 4 * load.size + (4 << 20):
             self._buffer = bytearray(load.size)
@@ -96,10 +110,10 @@ class Loader:
         self.loaded_bytes_total += load.size
         try:
             load.finish(buffer, self._journal.segments)
-            if queue.ready.is_loading(load):
+            if queue.is_loading(load):
                 self._report(queue, load)
             queue.finish_load(load)
-            if queue.ready.wants_load() and not queue.ready.has_next():
+            if queue.lacks_next():
                 self.want(queue)
         finally:
             # Whatever went wrong with one queue, the others go on.
@@ -107,7 +121,7 @@ class Loader:
                 self._next()
             self._kick()
 
-    def _report(self, queue: ClassicQueue, load: Load) -> None:
+    def _report(self, queue: Borrower, load: Load) -> None:
         for location in load.damaged:
             self.damaged_total += 1
             segment = self._journal.segments.get(location >> 32)

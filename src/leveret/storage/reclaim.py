@@ -11,8 +11,8 @@ import errno
 from collections.abc import Callable
 
 from leveret.core.compact import Compaction
+from leveret.core.contract import Queue
 from leveret.core.journal import Journal
-from leveret.core.queue import ClassicQueue
 from leveret.core.segment import Segment
 from leveret.runtime.log import get_logger
 from leveret.storage.committer import Committer
@@ -45,7 +45,7 @@ class Reclaimer:
         pager: Journal,
         files: SegmentFiles,
         committer: Committer,
-        queues: dict[int, ClassicQueue],
+        queues: dict[int, Queue],
         collect_unacked: Callable[[int, dict[tuple[int, int], object]], None],
         on_failure: Callable[[str], None],
     ) -> None:
@@ -179,11 +179,9 @@ class Reclaimer:
         return bool(self._dead)
 
     def _is_forgotten(self, segment: Segment) -> bool:
-        """What it knows of deliveries is noted elsewhere first."""
-        again = [ledger for ledger in segment.handed if ledger.live > 0]
-        segment.handed.clear()
-        for ledger in again:
-            ledger.note_again()
+        """What it knows of deliveries and keys is noted elsewhere first."""
+        again = [noting for noting in segment.noted_by if noting.note_again(segment.id)]
+        segment.noted_by.clear()
         if again:
             segment.copied_batch = self._committer.require_sync()
         return not again
@@ -228,13 +226,13 @@ class Reclaimer:
                 return
             notes = index.notes
         data = await self._files.run(segment.path.read_bytes)
-        if segment.live > 0 and any(queue.ready.has_load() for queue in self._queues.values()):
+        if segment.live > 0 and any(queue.has_load() for queue in self._queues.values()):
             # Its bodies may be on their way from the very place they would be moved from.
             return
         in_memory: dict[tuple[int, int], object] = {}
         if segment.live > 0:
             for queue in self._queues.values():
-                queue.ready.collect_located(segment.id, in_memory)
+                queue.collect_located(segment.id, in_memory)
             self._collect_unacked(segment.id, in_memory)
         compaction = Compaction(self._journal, segment, self._queues, in_memory)
         compaction.run(notes, data)

@@ -62,6 +62,7 @@ class Recovery:
         for number in list(self._scans):
             if number in self._segments:
                 self._judge(number, synced)
+        self._drop_unfinished(synced)
         # Before anything is cut: what is reported is copied first.
         self._check_ends(synced)
         self._write_indexes()
@@ -120,6 +121,26 @@ class Recovery:
             self._report.add(found.path, start, max(end - start, 1), "records of the log are lost")
         if rest and scan.last_sequence >= synced:
             log.warning("the torn end of the log is cut", file=str(found.path), offset=scan.end)
+
+    def _drop_unfinished(self, synced: int) -> None:
+        """A batch counts as a whole or not at all: else a dead letter could be in both of its queues, and a message there
+        without the key that tells its duplicates. Nobody was told of what the last one had, unless it was synced."""
+        for number in sorted(self._scans, reverse=True):
+            found, scan, _ = self._scans[number]
+            if number not in self._segments or not scan.records:
+                continue
+            if scan.batch_sequence == scan.last_sequence or scan.last_sequence <= synced:
+                return
+            if scan.batch_sequence >= max(synced, 1):
+                log.warning("the unfinished end of the log is cut", file=str(found.path), offset=scan.batch_end)
+                cut_file(found.path, scan.batch_end)
+                self._scan(number, found.path, found.salt)
+                self._segments[number].damaged = found.damaged
+                return
+            if scan.batch_sequence or scan.first_sequence <= synced:
+                # What ended the synced batch is damaged, and is reported as that.
+                return
+            self._discard(number)
 
     def _write_indexes(self) -> None:
         """What was judged is not judged again: the next start reads the index."""

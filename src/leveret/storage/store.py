@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from leveret.core.contract import Queue
-from leveret.core.journal import Journal, Ledger
+from leveret.core.journal import Journal
+from leveret.core.ledger import Ledger
 from leveret.core.queue import ClassicQueue
 from leveret.core.rebuild import QueueBook
 from leveret.core.segment import Segment
@@ -167,7 +168,7 @@ class Store:
         for queue_id, queue in self._queues.items():
             book = recovered.books.get(queue_id)
             if book is not None:
-                queue.restore(book.slots, book.count, book.next_position, book.handed, not recovered.closed)
+                queue.restore(book, not recovered.closed)
 
     def _restored(self, found: FoundSegment) -> Segment:
         segment = Segment(found.number, found.salt, found.path, found.index.end)

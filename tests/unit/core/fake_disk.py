@@ -8,7 +8,8 @@ import struct
 from typing import Any, NamedTuple
 
 from leveret.core.batch import Batch
-from leveret.core.journal import Journal, Ledger
+from leveret.core.journal import Journal
+from leveret.core.ledger import Ledger
 from leveret.core.load import Load
 from leveret.core.queue import ClassicQueue
 from leveret.core.records import sealed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from leveret.core.batch import Publisher
-from leveret.core.journal import Ledger
+from leveret.core.ledger import Ledger
 from tests.unit.core.fake_disk import COUNTED, HANDED, HEAD_BYTES, PLACED, SETTLED, FakeDisk, Note
 from tests.unit.queues.dataplane import message
 
@@ -196,8 +196,8 @@ def test_deliveries_are_noted_anew_when_their_segment_goes() -> None:
     made = kept(disk, ledger, 2)
     ledger.hand_out(1, 1, made[0].location)
     disk.commit()
-    assert disk.journal.segment.handed == {ledger}
-    ledger.note_again()
+    assert disk.journal.segment.noted_by == {ledger}
+    ledger.note_again(0)
     disk.commit()
     assert [note.first for note in noted(disk, HANDED)] == [1, 1]
 
@@ -206,7 +206,7 @@ def test_a_queue_without_messages_has_nothing_to_note_anew() -> None:
     disk = FakeDisk()
     ledger = disk.ledger()
     ledger.handed = 10
-    ledger.note_again()
+    ledger.note_again(0)
     disk.commit()
     assert disk.notes() == []
     assert disk.wakes == []

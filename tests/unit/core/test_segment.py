@@ -17,7 +17,7 @@ def test_a_new_segment_is_empty() -> None:
         False,
         False,
     )
-    assert (segment.settles, segment.handed, segment.index, segment.index_bytes) == (set(), set(), None, 0)
+    assert (segment.settles, segment.noted_by, segment.index, segment.index_bytes) == (set(), set(), None, 0)
 
 
 def test_a_fresh_index_has_nothing_in_it() -> None:

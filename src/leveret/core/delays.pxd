@@ -1,0 +1,72 @@
+cimport cython
+
+from leveret.core.contract cimport Queue
+from leveret.core.journal cimport Journal
+from leveret.core.ledger cimport Ledger
+from leveret.core.load cimport Load
+from leveret.core.message cimport Message, make_message
+from leveret.core.octets cimport read_u32, read_u64
+from leveret.core.office cimport Office
+from leveret.core.shelf cimport Shelf
+from leveret.core.sorted_slots cimport SortedSlots
+
+cdef Py_ssize_t SLOT_BYTES, RELEASED_A_STEP
+cdef unsigned long long DELAYED, EPOCH_MS, SEQUENCE_MASK
+cdef int SEQUENCE_BITS
+
+cpdef unsigned long long due_of(unsigned long long position)
+cpdef unsigned long long first_at(unsigned long long due)
+
+
+@cython.final
+cdef class Delays:
+    cdef Queue owner
+    cdef readonly bytes name
+    cdef Shelf shelf
+    cdef Ledger ledger
+    cdef Office office
+    cdef readonly SortedSlots slots
+    cdef dict kept
+    cdef Py_ssize_t kept_bytes
+    cdef Load loading
+    cdef unsigned long long sequence
+    cdef readonly unsigned long long alarm_at
+    cdef readonly unsigned long long released_total
+    cdef readonly unsigned long long cancelled_total
+
+    @cython.locals(position="unsigned long long")
+    cpdef int add(self, Message message) except -1
+    @cython.locals(position="unsigned long long")
+    cdef unsigned long long free_position(self, unsigned long long due) except 0
+    cdef int keep(self, unsigned long long position, Message message) except -1
+    @cython.locals(message=Message)
+    cdef Message unkeep(self, unsigned long long position)
+    @cython.locals(p="const unsigned char*", i=Py_ssize_t, at=Py_ssize_t)
+    cpdef int restore(self, bytearray slots, Py_ssize_t start, Py_ssize_t count) except -1
+    @cython.locals(due="unsigned long long")
+    cdef int set_alarm(self) except -1
+    cpdef object ring(self)
+    @cython.locals(left=Py_ssize_t, position="unsigned long long", message=Message)
+    cpdef object go_on(self)
+    @cython.locals(location="unsigned long long", copy=Message)
+    cdef int release(self, unsigned long long position, Message message) except -1
+    cdef int let_go(self, unsigned long long position, unsigned long long location) except -1
+    @cython.locals(location="unsigned long long")
+    cpdef bint cancel(self, unsigned long long position) except -1
+    @cython.locals(slots=bytearray, p="const unsigned char*", i=Py_ssize_t)
+    cpdef object clear(self)
+    @cython.locals(load=Load, slots=bytearray, p="const unsigned char*", i=Py_ssize_t, at=Py_ssize_t, to=Py_ssize_t, position="unsigned long long")
+    cpdef Load take_load(self, Journal journal)
+    @cython.locals(position="unsigned long long")
+    cpdef bint lacks_next(self) except -1
+    cpdef bint is_loading(self, Load load) except -1
+    cpdef bint has_load(self) except -1
+    @cython.locals(i=Py_ssize_t, message=Message, position="unsigned long long", location="unsigned long long")
+    cpdef object finish_load(self, Load load)
+    @cython.locals(freed=Py_ssize_t, message=Message, location="unsigned long long")
+    cpdef Py_ssize_t page_out(self, Py_ssize_t bytes_max) except -1
+    cpdef bint find_stored(self, unsigned long long position, unsigned long long location) except -1
+    @cython.locals(message=Message)
+    cpdef unsigned int move_stored(self, unsigned long long position, unsigned long long to, unsigned int length) except? 0xFFFFFFFF
+    @cython.locals(slots=bytearray, i=Py_ssize_t, at="unsigned long long")
+    cpdef list waiting(self, unsigned long long position, Py_ssize_t limit)

@@ -1,0 +1,36 @@
+cimport cython
+
+from leveret.core.ledger cimport Ledger
+from leveret.core.load cimport Load
+from leveret.core.message cimport Message
+from leveret.core.octets cimport read_u32
+from leveret.core.ready cimport ReadyList
+from leveret.core.shelf cimport Shelf
+
+cdef Py_ssize_t SLOT_BYTES, PRIORITY
+
+
+@cython.final
+cdef class Levels:
+    cdef ReadyList base
+    cdef readonly int priority_max
+    cdef Shelf shelf
+    cdef Ledger ledger
+    cdef bint lazy
+    cdef list lists
+    cdef readonly list used
+
+    @cython.locals(found=ReadyList)
+    cpdef ReadyList list_for(self, int priority)
+    @cython.locals(level=ReadyList)
+    cdef ReadyList push(self, Message message)
+    @cython.locals(level=ReadyList)
+    cpdef ReadyList top(self)
+    @cython.locals(level=ReadyList, total=Py_ssize_t)
+    cpdef Py_ssize_t total_count(self) except -1
+    @cython.locals(level=ReadyList, total="long long")
+    cpdef long long total_bytes(self)
+    @cython.locals(level=ReadyList)
+    cpdef ReadyList loading(self, Load load)
+    @cython.locals(i=Py_ssize_t, at=Py_ssize_t)
+    cpdef object restore(self, bytearray slots, Py_ssize_t count, unsigned long long next_position)

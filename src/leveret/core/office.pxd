@@ -1,0 +1,39 @@
+cimport cython
+
+from leveret.core.contract cimport Queue
+from leveret.core.message cimport Message
+
+cdef Py_ssize_t LETTERS_MAX
+
+# Why a message left its queue other than by a consumer's doing
+cdef enum:
+    REJECTED = 1
+    EXPIRED = 2
+    MAXLEN = 3
+    DELIVERY_LIMIT = 4
+
+
+@cython.final
+cdef class Letter:
+    cdef readonly Queue queue
+    cdef readonly Message message
+    cdef readonly unsigned long long position
+    cdef readonly int reason
+    cdef readonly unsigned int deliveries
+
+
+@cython.final
+cdef class Office:
+    cdef public unsigned long long now
+    cdef public object wake
+    cdef public object alarm
+    cdef readonly list letters
+    cdef readonly dict unfinished
+
+    cdef bint is_full(self)
+    cpdef int post(self, Queue queue, Message message, unsigned long long position, int reason, unsigned int deliveries) except -1
+    cpdef int go_on_later(self, object worker) except -1
+    cpdef list take_letters(self)
+    cpdef list take_unfinished(self)
+    @cython.locals(letter=Letter)
+    cpdef object collect_located(self, unsigned long long number, dict found)

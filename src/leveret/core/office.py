@@ -1,0 +1,83 @@
+"""What the queues of a node share to keep their rules: the time, the dead letters on their way, and who looks again when.
+
+Holds no rule itself and sends nothing: queues post letters here, and the broker room carries them to their exchanges
+and only then lets go of the originals. Filled in and emptied by that room."""
+
+import cython
+
+if not cython.compiled:
+    REJECTED = 1
+    EXPIRED = 2
+    MAXLEN = 3
+    DELIVERY_LIMIT = 4
+
+REASONS = {1: "rejected", 2: "expired", 3: "maxlen", 4: "delivery_limit"}
+# More letters than this are not written before those that wait are on their way.
+LETTERS_MAX = 1024
+
+
+def nobody(*_):
+    return None
+
+
+class Letter:
+    """A message that left its queue and is not in another one yet. `position` is its place in the old queue's log, 0 if
+    it has none there."""
+
+    __slots__ = ("deliveries", "message", "position", "queue", "reason")
+
+    def __init__(self, queue, message, position, reason, deliveries):
+        self.queue = queue
+        self.message = message
+        self.position = position
+        self.reason = reason
+        self.deliveries = deliveries
+
+
+class Office:
+    """`wake` is called when there is something to carry or to look at; `alarm` with who wants to be rung, and when."""
+
+    def __init__(self, now=0, wake=nobody, alarm=nobody):
+        # Milliseconds of the wall clock, set whenever something comes in from outside.
+        self.now = now
+        self.wake = wake
+        self.alarm = alarm
+        self.letters = []
+        # Those who stopped in the middle of their work so that others have their turn, in order.
+        self.unfinished = {}
+
+    def is_full(self):
+        return len(self.letters) >= LETTERS_MAX
+
+    def post(self, queue, message, position, reason, deliveries):
+        if not self.letters and not self.unfinished:
+            self.wake()
+        self.letters.append(Letter(queue, message, position, reason, deliveries))
+        return 0
+
+    def go_on_later(self, worker):
+        """`worker.go_on()` is called in the next turn."""
+        if not self.letters and not self.unfinished:
+            self.wake()
+        self.unfinished[worker] = True
+        return 0
+
+    def take_letters(self):
+        letters = self.letters
+        self.letters = []
+        return letters
+
+    def take_unfinished(self):
+        unfinished = self.unfinished
+        self.unfinished = {}
+        return list(unfinished)
+
+    def put_back(self, letters):
+        """These could not be carried now; they stay before all others."""
+        self.letters = letters + self.letters
+
+    def collect_located(self, number, found):
+        """Adds to `found` every message on its way whose record is in this segment, by queue and position."""
+        for letter in self.letters:
+            if letter.position > 0 and letter.message.location >> 32 == number and letter.queue.ledger is not None:
+                found[(letter.queue.ledger.id, letter.position)] = (letter.message, letter.deliveries)

@@ -1,0 +1,50 @@
+cimport cython
+
+from leveret.core.contract cimport ACCEPTED, EMPTY, GIVEN, LATER, Entry, Queue, Subscriber, make_entry
+from leveret.core.journal cimport Journal
+from leveret.core.load cimport Load
+from leveret.core.message cimport Message
+from leveret.core.ready cimport ReadyList
+from leveret.core.rota cimport Rota
+from leveret.core.shelf cimport Shelf
+
+
+cdef class PlainQueue(Queue):
+    cdef readonly ReadyList ready
+    cdef bint by_priority
+    cdef Shelf shelf
+    cdef list awaiting
+    cdef Rota rota
+    cdef readonly Py_ssize_t unacked_count
+    cdef readonly long long unacked_bytes
+    cdef readonly unsigned long long published_total
+    cdef readonly unsigned long long delivered_total
+    cdef readonly unsigned long long redelivered_total
+    cdef readonly unsigned long long settled_total
+    cdef readonly unsigned long long requeued_total
+    cdef readonly unsigned long long discarded_total
+
+    cpdef int publish(self, Message message) except -1
+    @cython.locals(subscriber=Subscriber, position="unsigned long long")
+    cdef bint hand_straight(self, Message message) except -1
+    @cython.locals(message=Message)
+    cpdef int lend(self, Subscriber subscriber, Entry entry) except -1
+    @cython.locals(entry=Entry)
+    cpdef int give(self, Subscriber subscriber) except -1
+    @cython.locals(entry=Entry, message=Message, seen=bint)
+    cdef int give_for_good(self, Subscriber subscriber) except -1
+    @cython.locals(subscriber=Subscriber)
+    cpdef int dispatch(self) except -1
+    cpdef int get(self, Subscriber getter) except -1
+    cpdef int fetch(self) except -1
+    @cython.locals(load=Load)
+    cpdef Load take_load(self, Journal journal)
+    cpdef object finish_load(self, Load load)
+    cdef object stop_awaiting(self)
+    cpdef bint lacks_next(self) except -1
+    cpdef bint is_loading(self, Load load) except -1
+    cpdef Py_ssize_t page_out(self, Py_ssize_t bytes_max) except -1
+    cpdef int end(self, Entry entry) except -1
+    cpdef int leave(self, Entry entry) except -1
+    @cython.locals(candidate=Subscriber)
+    cpdef int activate_next(self) except -1

@@ -1,0 +1,316 @@
+"""Messages in order, handed to whoever's turn it is: what every classic queue does, with or without rules.
+
+A pure machine: it changes only by the calls of the contract, and equal calls give equal state. It never reads a
+clock, a disk or a socket; what it hands out goes into outboxes through its subscribers. A durable queue writes what
+happens to its persistent messages into its ledger, and asks the shelf for what waits on disk."""
+
+import cython
+
+from leveret.core.contract import Queue
+from leveret.core.ready import ReadyList
+from leveret.core.rota import Rota
+
+if not cython.compiled:
+    from leveret.core.contract import ACCEPTED, EMPTY, GIVEN, LATER, make_entry
+
+
+class PlainQueue(Queue):
+    __slots__ = (
+        "awaiting",
+        "by_priority",
+        "delivered_total",
+        "discarded_total",
+        "published_total",
+        "ready",
+        "redelivered_total",
+        "requeued_total",
+        "rota",
+        "settled_total",
+        "shelf",
+        "unacked_bytes",
+        "unacked_count",
+    )
+
+    def __init__(self, name, record, single_active=False, shelf=None, ledger=None, lazy=False):
+        Queue.__init__(self, name, record, single_active, ledger)
+        self.shelf = shelf
+        self.ready = ReadyList(shelf, ledger, lazy)
+        # True if messages are not handed out in the order of their positions.
+        self.by_priority = False
+        # Called once each when bodies have come from disk: gets that found none in memory.
+        self.awaiting = None
+        # Made with the first subscriber.
+        self.rota = None
+        self.unacked_count = 0
+        self.unacked_bytes = 0
+        self.published_total = 0
+        self.delivered_total = 0
+        self.redelivered_total = 0
+        self.settled_total = 0
+        self.requeued_total = 0
+        self.discarded_total = 0
+
+    # ---- messages in
+
+    def publish(self, message):
+        self.published_total += 1
+        if self.ready.count == 0 and self.rota is not None and self.hand_straight(message):
+            return ACCEPTED
+        if self.ledger is not None and message.properties.persistent:
+            self.ledger.journal.keep(self.ledger, message, self.ready.next_position)
+        self.ready.push(message)
+        return ACCEPTED
+
+    def hand_straight(self, message):
+        """Past the empty ready list to the consumer whose turn it is; false if none can take it."""
+        subscriber = self.rota.next()
+        if subscriber is None:
+            return False
+        self.delivered_total += 1
+        position = self.ready.skip()
+        if subscriber.no_ack:
+            # Gone before it could be written.
+            self.settled_total += 1
+            subscriber.hand(message, False)
+            return True
+        if self.ledger is not None and message.properties.persistent:
+            self.ledger.journal.keep(self.ledger, message, position)
+        self.lend(subscriber, make_entry(message, position))
+        return True
+
+    # ---- messages out
+
+    def lend(self, subscriber, entry):
+        """The subscriber gets the entry and will settle it."""
+        message = entry.message
+        self.unacked_count += 1
+        self.unacked_bytes += message.body_size
+        subscriber.take(entry)
+        if self.ledger is not None and message.properties.persistent:
+            if self.by_priority:
+                self.ledger.count(entry.position, entry.delivery_count + 1, message.location)
+            else:
+                self.ledger.hand_out(entry.position, entry.delivery_count + 1, message.location)
+            if self.shelf.pressed and message.lone:
+                # Sent, and on disk: should it come back, it can be read again.
+                message.body = None
+        return 0
+
+    def give(self, subscriber):
+        """Gives the next ready message, which is in memory, to a subscriber that can take it."""
+        self.delivered_total += 1
+        if subscriber.no_ack:
+            self.settled_total += 1
+            return self.give_for_good(subscriber)
+        entry = self.ready.pop()
+        if entry.seen:
+            self.redelivered_total += 1
+        return self.lend(subscriber, entry)
+
+    def give_for_good(self, subscriber):
+        message = self.ready.pop_message()
+        if message is not None:
+            seen = self.ready.fresh.popped_position <= self.ready.seen_upto
+            self.redelivered_total += seen
+            subscriber.hand(message, seen)
+            if self.ledger is not None and message.properties.persistent:
+                self.ledger.settle(self.ready.fresh.popped_position, message.location)
+            return 0
+        entry = self.ready.pop()
+        message = entry.message
+        self.redelivered_total += 1
+        subscriber.hand(message, True)
+        if self.ledger is not None and message.properties.persistent:
+            self.ledger.settle(entry.position, message.location)
+        return 0
+
+    def dispatch(self):
+        if self.rota is None:
+            return 0
+        while self.ready.count > 0:
+            subscriber = self.rota.next()
+            if subscriber is None:
+                return 0
+            if not self.ready.has_next():
+                self.fetch()
+                if not self.ready.has_next():
+                    return 0
+            self.give(subscriber)
+        return 0
+
+    def get(self, getter):
+        if self.ready.count == 0:
+            return EMPTY
+        if not self.ready.has_next():
+            self.fetch()
+            if not self.ready.has_next():
+                return LATER
+        self.give(getter)
+        return GIVEN
+
+    # ---- from disk
+
+    def fetch(self):
+        """Sees that the next messages come into memory."""
+        self.ready.warm_up()
+        if self.ready.wants_load():
+            self.shelf.want(self)
+        return 0
+
+    def take_load(self, journal):
+        """For the loader: what it shall read for this queue, or None if nothing can be read now."""
+        load = self.ready.take_load(journal)
+        if load is None and self.ready.has_next():
+            # Something came back meanwhile that is in memory and goes first.
+            self.stop_awaiting()
+        return load
+
+    def finish_load(self, load):
+        """For the loader: what it has read."""
+        if self.ready.finish_load(load):
+            self.dispatch()
+            if self.ready.has_next() or self.ready.count == 0:
+                # Also if consumers took everything, or nothing of it could be read: then there is nothing to wait for.
+                self.stop_awaiting()
+
+    def await_load(self, call):
+        """Calls back once the next message is in memory, or the queue is gone."""
+        if self.awaiting is None:
+            self.awaiting = []
+        self.awaiting.append(call)
+
+    def stop_awaiting(self):
+        """Those who wait for a load look for themselves."""
+        awaiting = self.awaiting
+        self.awaiting = None
+        if awaiting:
+            for call in awaiting:
+                call()
+
+    def lacks_next(self):
+        """For the loader: whether something is ready, but not in memory."""
+        return self.ready.wants_load() and not self.ready.has_next()
+
+    def is_loading(self, load):
+        """Whether what this load brings is still wanted."""
+        return self.ready.is_loading(load)
+
+    def has_load(self):
+        return self.ready.has_load()
+
+    def collect_located(self, number, found):
+        return self.ready.collect_located(number, found)
+
+    def find_stored(self, position, location):
+        return self.ready.find_cold(position, location) >= 0
+
+    def move_stored(self, position, location, to, length):
+        return self.ready.move_cold(self.ready.find_cold(position, location), to, length)
+
+    def restore(self, book, all_seen):
+        if all_seen:
+            self.ready.seen_upto = book.next_position - 1
+        self.ready.restore(book.slots, book.count, book.next_position)
+        self.ledger.live = book.count
+        self.ledger.handed = book.handed
+        if book.handed > 0:
+            self.ledger.note_again(0)
+
+    def page_out(self, bytes_max):
+        """Memory is short: lets up to so many octets of bodies go, and says how many it were."""
+        return self.ready.page_out(bytes_max)
+
+    # ---- what became of them
+
+    def leave(self, entry):
+        self.unacked_count -= 1
+        self.unacked_bytes -= entry.message.body_size
+        entry.holder = None
+        return 0
+
+    def end(self, entry):
+        """The message is done with."""
+        self.leave(entry)
+        if self.ledger is not None and entry.message.properties.persistent:
+            self.ledger.settle(entry.position, entry.message.location)
+        return 0
+
+    def settle(self, entry):
+        self.end(entry)
+        self.settled_total += 1
+        return 0
+
+    def discard(self, entry):
+        self.end(entry)
+        self.discarded_total += 1
+        return 0
+
+    def requeue(self, entry):
+        if self.deleted:
+            return self.end(entry)
+        self.leave(entry)
+        entry.delivery_count += 1
+        entry.seen = True
+        self.requeued_total += 1
+        self.ready.put_back(entry)
+        return 0
+
+    # ---- subscribers
+
+    def subscribe(self, subscriber):
+        if self.rota is None:
+            self.rota = Rota()
+            # In order of their coming; a dict, because thousands may leave at once.
+            self.subscribers = {}
+        self.subscribers[subscriber] = True
+        subscriber.active = not self.single_active or len(self.subscribers) == 1
+        if subscriber.active:
+            self.rota.add(subscriber)
+            self.dispatch()
+
+    def unsubscribe(self, subscriber):
+        del self.subscribers[subscriber]
+        self.rota.remove(subscriber)
+        if not self.subscribers:
+            self.rota = None
+            self.subscribers = None
+        elif self.single_active and subscriber.active:
+            self.activate_next()
+
+    def activate_next(self):
+        """The active consumer has gone: the one that registered first takes over."""
+        candidate = next(iter(self.subscribers))
+        candidate.activity_changed(True)
+        self.rota.add(candidate)
+        return self.dispatch()
+
+    def wake(self, subscriber):
+        if subscriber.active and not subscriber.waiting and not self.deleted:
+            self.rota.add(subscriber)
+        return 0
+
+    # ---- control
+
+    def ready_count(self):
+        return self.ready.count
+
+    def ready_bytes(self):
+        return self.ready.bytes
+
+    def ready_entries(self):
+        """What is ready, in the order of delivery, for people who look; the list is a copy."""
+        return self.ready.entries()
+
+    def purge(self):
+        count = self.ready.count
+        self.ready.clear()
+        self.discarded_total += count
+        self.stop_awaiting()
+        return count
+
+    def close(self):
+        self.deleted = True
+        if self.ledger is not None:
+            self.ledger.close()
+        self.ready.clear()
+        self.stop_awaiting()
