@@ -3,6 +3,7 @@
 It has its own port mapper (epmd), cookie, database and log, so it disturbs no other node on the machine and two test
 runs can go on side by side."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -62,6 +63,23 @@ class RabbitNode:
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, f"rabbitmqctl {arguments}: {done.stdout}{done.stderr}"
         return done.stdout
+
+    def set_policy(
+        self,
+        name: str,
+        pattern: str,
+        definition: dict[str, Any],
+        *,
+        priority: int = 0,
+        apply_to: str = "all",
+        operator: bool = False,
+    ) -> None:
+        verb = "set_operator_policy" if operator else "set_policy"
+        options = ("--priority", str(priority), "--apply-to", apply_to)
+        self.control(verb, *options, "--", name, pattern, json.dumps(definition))
+
+    def clear_policy(self, name: str, *, operator: bool = False) -> None:
+        self.control("clear_operator_policy" if operator else "clear_policy", "--", name)
 
     def start(self) -> None:
         """Starts the server and waits until it serves."""

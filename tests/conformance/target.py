@@ -32,6 +32,20 @@ class Target(Protocol):
 
     def clear_memory_alarm(self) -> None: ...
 
+    def set_policy(
+        self,
+        name: str,
+        pattern: str,
+        definition: dict[str, Any],
+        *,
+        priority: int = 0,
+        apply_to: str = "all",
+        operator: bool = False,
+    ) -> None:
+        """Sets a policy of virtual host /, or replaces it. It applies when this returns."""
+
+    def clear_policy(self, name: str, *, operator: bool = False) -> None: ...
+
 
 class RestartableTarget(Protocol):
     """A broker in its own process, with a data directory that outlives it."""
@@ -66,6 +80,21 @@ class RabbitTarget:
     def clear_memory_alarm(self) -> None:
         self.node.control("set_vm_memory_high_watermark", "0.9")
 
+    def set_policy(
+        self,
+        name: str,
+        pattern: str,
+        definition: dict[str, Any],
+        *,
+        priority: int = 0,
+        apply_to: str = "all",
+        operator: bool = False,
+    ) -> None:
+        self.node.set_policy(name, pattern, definition, priority=priority, apply_to=apply_to, operator=operator)
+
+    def clear_policy(self, name: str, *, operator: bool = False) -> None:
+        self.node.clear_policy(name, operator=operator)
+
 
 class LeveretTarget:
     """Leveret in a thread of this process."""
@@ -85,6 +114,25 @@ class LeveretTarget:
 
     def clear_memory_alarm(self) -> None:
         self.broker.clear_alarm("memory")
+
+    def set_policy(
+        self,
+        name: str,
+        pattern: str,
+        definition: dict[str, Any],
+        *,
+        priority: int = 0,
+        apply_to: str = "all",
+        operator: bool = False,
+    ) -> None:
+        self.broker.call(
+            lambda node: node.policies.put(
+                "/", name, pattern, definition, priority=priority, apply_to=apply_to, operator=operator
+            )
+        )
+
+    def clear_policy(self, name: str, *, operator: bool = False) -> None:
+        self.broker.call(lambda node: node.policies.delete("/", name, operator=operator))
 
 
 class LeveretProcess:
