@@ -4,6 +4,7 @@
     ├── AmqpError              a reply code, a text, and what it ends
     │   ├── SoftError          the channel closes, the connection goes on
     │   └── HardError          the connection closes
+    ├── InvalidPolicy          a policy that cannot be taken, with the key that is to blame
     ├── ConfigError            a setting that cannot be used, with its place
     ├── StartupError           the node cannot start, and why
     └── StoppedByFailure       the node had to stop, and why
@@ -86,6 +87,25 @@ class HardError(AmqpError):
     """Closes the whole connection."""
 
     ends_connection = True
+
+
+class InvalidPolicy(LeveretError):
+    """A policy that cannot be taken. `key` is the key of its definition that is to blame, or one of its own fields:
+    name, pattern, priority, apply-to or definition."""
+
+    def __init__(self, key: str, text: str) -> None:
+        super().__init__(key, text)
+        self.key = key
+        # A text quotes what somebody sent: not at any length.
+        self.text = text if len(text) <= TEXT_CHARACTERS_MAX else text[:TEXT_CHARACTERS_MAX] + "..."
+
+    @property
+    def reason(self) -> str:
+        """The text as RabbitMQ's HTTP API and rabbitmqctl present it."""
+        return f"Validation failed\n\n{self.text}\n"
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.text}"
 
 
 class ConfigError(LeveretError):

@@ -10,6 +10,7 @@ from typing import Any
 
 from leveret.catalog import commands
 from leveret.catalog.commands import Added, Change, Command, Removed
+from leveret.catalog.policies import PolicyBook
 from leveret.catalog.records import ExchangeRecord, Permission, User, Vhost
 from leveret.catalog.topology import Topology
 
@@ -32,6 +33,8 @@ class Catalog:
         # By (user, vhost)
         self.permissions: dict[tuple[str, str], Permission] = {}
         self.topologies: dict[str, Topology] = {}
+        # By virtual host, as the topologies.
+        self.policies: dict[str, PolicyBook] = {}
         # Greater than the id of every queue that ever was.
         self.next_queue_id = 1
         self._appliers: dict[type[Any], Callable[[Any], list[Change]]] = {
@@ -48,6 +51,8 @@ class Catalog:
             commands.DeleteQueue: lambda c: self.topologies[c.vhost].remove_queue(c.name),
             commands.Bind: lambda c: self.topologies[c.binding.vhost].bind(c.binding),
             commands.Unbind: lambda c: self.topologies[c.binding.vhost].unbind(c.binding),
+            commands.PutPolicy: self._put_policy,
+            commands.DeletePolicy: self._delete_policy,
         }
 
     def apply(self, command: Command) -> list[Change]:
@@ -62,6 +67,7 @@ class Catalog:
         changes: list[Change] = [Added(vhost)]
         if new:
             topology = self.topologies[vhost.name] = Topology()
+            self.policies[vhost.name] = PolicyBook()
             for name, kind, internal in PREDECLARED_EXCHANGES:
                 changes += topology.add_exchange(ExchangeRecord(vhost.name, name, kind, True, False, internal, {}))
         return changes
@@ -76,6 +82,8 @@ class Catalog:
             changes += topology.remove_queue(queue)
         for exchange in list(topology.exchanges):
             changes += topology.remove_exchange(exchange)
+        # After queues and exchanges, so that nobody works out anew what applies to things that are about to go.
+        changes += [Removed(policy) for policy in self.policies.pop(command.name).all()]
         for key in [key for key in self.permissions if key[1] == command.name]:
             changes.append(Removed(self.permissions.pop(key)))
         changes.append(Removed(vhost))
@@ -90,6 +98,16 @@ class Catalog:
     def _skip_queue_ids(self, command: commands.SkipQueueIds) -> list[Change]:
         self.next_queue_id = max(self.next_queue_id, command.next_id)
         return []
+
+    # ---- policies
+
+    def _put_policy(self, command: commands.PutPolicy) -> list[Change]:
+        self.policies[command.policy.vhost].put(command.policy)
+        return [Added(command.policy)]
+
+    def _delete_policy(self, command: commands.DeletePolicy) -> list[Change]:
+        policy = self.policies[command.vhost].remove(command.name, command.operator)
+        return [] if policy is None else [Removed(policy)]
 
     # ---- users
 

@@ -14,6 +14,7 @@ from leveret.catalog.records import (
     BindingRecord,
     ExchangeRecord,
     Permission,
+    Policy,
     QueueRecord,
     Record,
     User,
@@ -79,6 +80,16 @@ class Unbind(msgspec.Struct, frozen=True, tag=True):
     binding: BindingRecord
 
 
+class PutPolicy(msgspec.Struct, frozen=True, tag=True):
+    policy: Policy
+
+
+class DeletePolicy(msgspec.Struct, frozen=True, tag=True):
+    vhost: str
+    name: str
+    operator: bool = False
+
+
 Command = (
     PutVhost
     | DeleteVhost
@@ -93,10 +104,13 @@ Command = (
     | DeleteQueue
     | Bind
     | Unbind
+    | PutPolicy
+    | DeletePolicy
 )
 
 
-# The field of a command that holds the record it is about, where that record has arguments.
+# The field of a command that holds the record it is about, where that record has arguments. A policy's definition is
+# none of a client's table: msgpack keeps all that JSON can say.
 _WITH_ARGUMENTS = {DeclareExchange: "exchange", DeclareQueue: "queue", Bind: "binding", Unbind: "binding"}
 _decoder = msgspec.msgpack.Decoder(Command)
 

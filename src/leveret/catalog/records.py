@@ -65,4 +65,18 @@ class BindingRecord(msgspec.Struct, frozen=True, tag=True, gc=False):
     arguments: Arguments
 
 
-Record = Vhost | User | Permission | ExchangeRecord | QueueRecord | BindingRecord
+class Policy(msgspec.Struct, frozen=True, tag=True):
+    """Settings for every queue and exchange whose name the pattern is found in. An operator's policy stands beside the
+    others and only lowers limits."""
+
+    vhost: str
+    name: str
+    pattern: str
+    apply_to: str
+    priority: int
+    # What JSON can say, in keys such as message-ttl.
+    definition: Arguments
+    operator: bool = False
+
+
+Record = Vhost | User | Permission | ExchangeRecord | QueueRecord | BindingRecord | Policy

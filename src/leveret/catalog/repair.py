@@ -18,7 +18,11 @@ def missing_vhost(catalog: Catalog, command: Command) -> Command | None:
             vhost = record.vhost
         case commands.Bind(binding=record) | commands.Unbind(binding=record):
             vhost = record.vhost
+        case commands.PutPolicy(policy=policy):
+            vhost = policy.vhost
         case commands.DeleteExchange(vhost=vhost) | commands.DeleteQueue(vhost=vhost):
+            pass
+        case commands.DeletePolicy(vhost=vhost):
             pass
         case _:
             return None

@@ -49,6 +49,8 @@ def snapshot(catalog: Catalog) -> list[Command]:
     made += [commands.PutVhost(vhost) for vhost in catalog.vhosts.values()]
     made += [commands.PutUser(user) for user in catalog.users.values()]
     made += [commands.PutPermission(permission) for permission in catalog.permissions.values()]
+    # Before the queues they apply to: those are then right from the start.
+    made += [commands.PutPolicy(policy) for book in catalog.policies.values() for policy in book.all()]
     for topology in catalog.topologies.values():
         made += [
             commands.DeclareExchange(exchange)

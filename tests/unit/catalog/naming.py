@@ -7,7 +7,16 @@ from typing import Any
 from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.commands import Added, Change
-from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, QueueRecord, User, Vhost
+from leveret.catalog.records import (
+    BindingRecord,
+    ExchangeRecord,
+    Permission,
+    Policy,
+    QueueRecord,
+    Record,
+    User,
+    Vhost,
+)
 
 
 def exchange(name: str, auto_delete: bool = False, vhost: str = "/", **arguments: Any) -> ExchangeRecord:
@@ -30,7 +39,20 @@ def permission(user: str, vhost: str = "/", pattern: str = ".*") -> Permission:
     return Permission(user, vhost, pattern, pattern, pattern)
 
 
-def catalog_of(*records: Vhost | User | Permission | ExchangeRecord | QueueRecord | BindingRecord) -> Catalog:
+def policy(
+    name: str,
+    definition: dict[str, Any] | None = None,
+    pattern: str = "",
+    priority: int = 0,
+    apply_to: str = "all",
+    operator: bool = False,
+    vhost: str = "/",
+) -> Policy:
+    definition = {"message-ttl": 1000} if definition is None else definition
+    return Policy(vhost, name, pattern, apply_to, priority, definition, operator)
+
+
+def catalog_of(*records: Record) -> Catalog:
     """A catalog with virtual host / and these records, made by commands as ever."""
     catalog = Catalog()
     catalog.apply(commands.PutVhost(Vhost("/")))
@@ -48,6 +70,8 @@ def catalog_of(*records: Vhost | User | Permission | ExchangeRecord | QueueRecor
                 catalog.apply(commands.DeclareQueue(record))
             case BindingRecord():
                 catalog.apply(commands.Bind(record))
+            case Policy():
+                catalog.apply(commands.PutPolicy(record))
     return catalog
 
 
@@ -70,4 +94,6 @@ def _short(record: object) -> str:
             return f"user {name}"
         case Vhost(name=name):
             return f"vhost {name}"
+        case Policy(name=name, operator=operator):
+            return f"operator policy {name}" if operator else f"policy {name}"
     raise TypeError(f"no such record: {record!r}")

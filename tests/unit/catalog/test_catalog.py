@@ -15,6 +15,7 @@ from tests.unit.catalog.naming import (
     catalog_of,
     exchange,
     permission,
+    policy,
     queue,
     to_exchange,
     to_queue,
@@ -32,6 +33,7 @@ def state(catalog: Catalog) -> dict[str, Any]:
             name: (topology.exchanges, topology.queues, topology.bindings_from, topology.bindings_to)
             for name, topology in catalog.topologies.items()
         },
+        "policies": {name: book.all() for name, book in catalog.policies.items()},
     }
 
 
@@ -71,17 +73,21 @@ def test_a_deleted_vhost_takes_everything_along_and_nothing_of_others() -> None:
         permission("ann"),
         permission("ann", "other"),
         queue("q", vhost="other"),
+        policy("p"),
+        policy("p", operator=True),
+        policy("p", vhost="other"),
     )
     changes = told(catalog.apply(commands.DeleteVhost("/")))
     assert changes[-1] == "-vhost /"
     assert sorted(changes[:-1]) == sorted(
         ["-queue q", "-binding x>q", "-binding auto>x", "-binding x>x", "-exchange x", "-exchange auto"]
         + [f"-exchange {name}" for name, *_ in PREDECLARED_EXCHANGES]
-        + ["-permission ann@/"]
+        + ["-permission ann@/", "-policy p", "-operator policy p"]
     )
     assert set(catalog.vhosts) == set(catalog.topologies) == {"other"}
     assert set(catalog.permissions) == {("ann", "other")}
     assert set(catalog.topologies["other"].queues) == {"q"}
+    assert {name: book.all() for name, book in catalog.policies.items()} == {"other": [policy("p", vhost="other")]}
 
 
 def test_what_is_removed_with_a_vhost_is_removed_once_and_bindings_before_their_ends() -> None:
@@ -101,6 +107,8 @@ def test_what_is_removed_with_a_vhost_is_removed_once_and_bindings_before_their_
         commands.DeleteQueue("/", "missing"),
         commands.DeleteExchange("/", "missing"),
         commands.Unbind(to_queue("missing", "missing")),
+        commands.DeletePolicy("/", "missing"),
+        commands.DeletePolicy("/", "missing", operator=True),
     ],
 )
 def test_removing_what_is_not_there_changes_nothing(command: Command) -> None:
@@ -132,6 +140,16 @@ def test_a_permission_is_replaced_and_removed() -> None:
     assert catalog.permissions == {}
 
 
+def test_a_policy_is_replaced_whole_and_removed() -> None:
+    catalog = catalog_of(policy("p"), policy("p", operator=True))
+    other = policy("p", {"max-length": 5}, "^q", 7, "queues")
+    assert catalog.apply(commands.PutPolicy(other)) == [Added(other)]
+    assert catalog.policies["/"].find("p") == other
+    assert catalog.policies["/"].find("p", operator=True) == policy("p", operator=True)
+    assert catalog.apply(commands.DeletePolicy("/", "p")) == [Removed(other)]
+    assert catalog.policies["/"].all() == [policy("p", operator=True)]
+
+
 def test_vhosts_keep_equal_names_apart() -> None:
     catalog = catalog_of(Vhost("v"), queue("q"), queue("q", vhost="v"), exchange("x"), to_queue("x", "q"))
     assert told(catalog.apply(commands.DeleteQueue("/", "q"))) == ["-binding x>q", "-queue q"]
@@ -153,6 +171,8 @@ def random_command(rolls: random.Random) -> Command:
             commands.Unbind(binding),
             commands.PutPermission(permission(name)),
             commands.DeleteUser(name),
+            commands.PutPolicy(policy(name, pattern=other, operator=rolls.random() < 0.5)),
+            commands.DeletePolicy("/", name, rolls.random() < 0.5),
         )
     )
 

@@ -15,7 +15,16 @@ from leveret.catalog.records import User, Vhost
 from leveret.catalog.topology import binding_key
 from leveret.core.field_types import Float32, Int8, Int16, Int64, Timestamp, UInt8, UInt16, UInt32
 from leveret.core.tables import encode_table
-from tests.unit.catalog.naming import exchange, permission, queue, to_exchange, to_queue
+from tests.unit.catalog.naming import exchange, permission, policy, queue, to_exchange, to_queue
+
+# What JSON can say and a policy may hold.
+EVERY_DEFINITION_VALUE: dict[str, Any] = {
+    "number": 5,
+    "large": 2**63 - 1,
+    "text": "\u00fc",
+    "list": ["1s", 500],
+    "true": True,
+}
 
 EVERY_COMMAND: list[Command] = [
     commands.PutVhost(Vhost("v", "a description")),
@@ -31,6 +40,8 @@ EVERY_COMMAND: list[Command] = [
     commands.DeleteQueue("/", "q"),
     commands.Bind(to_queue("x", "q", "key")),
     commands.Unbind(to_exchange("x", "y", "key")),
+    commands.PutPolicy(policy("p", EVERY_DEFINITION_VALUE, "^q", -3, "queues", operator=True)),
+    commands.DeletePolicy("/", "p", operator=True),
 ]
 
 # One of each field type that a client can send.

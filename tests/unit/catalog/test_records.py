@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from leveret.catalog.records import Record, User, Vhost
-from tests.unit.catalog.naming import exchange, permission, queue, to_exchange, to_queue
+from tests.unit.catalog.naming import exchange, permission, policy, queue, to_exchange, to_queue
 
 EVERY_RECORD: list[Record] = [
     Vhost("v", "description"),
@@ -16,6 +16,7 @@ EVERY_RECORD: list[Record] = [
     queue("q", owner=3),
     to_queue("x", "q", "k"),
     to_exchange("x", "y"),
+    policy("p", {"max-length": 5, "retry-delays": ["1s", 500]}, "^q", -1, "queues", operator=True),
 ]
 
 

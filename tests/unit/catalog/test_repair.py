@@ -5,7 +5,7 @@ import pytest
 from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.commands import Command
-from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, QueueRecord, User, Vhost
+from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, Policy, QueueRecord, User, Vhost
 from leveret.catalog.repair import is_possible, missing_vhost
 
 QUEUE = QueueRecord("v", "q", "classic", True, False, 0, {}, 1)
@@ -22,6 +22,8 @@ BINDING = BindingRecord("v", "x", True, "q", "key", {})
         commands.Unbind(BINDING),
         commands.DeleteExchange("v", "x"),
         commands.DeleteQueue("v", "q"),
+        commands.PutPolicy(Policy("v", "p", "", "all", 0, {"max-length": 1})),
+        commands.DeletePolicy("v", "p"),
     ],
     ids=lambda command: type(command).__name__,
 )

@@ -5,7 +5,7 @@ import pytest
 from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.commands import Command
-from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, QueueRecord, User, Vhost
+from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, Policy, QueueRecord, User, Vhost
 from leveret.catalog.snapshot import is_durable, snapshot, survives
 
 
@@ -31,6 +31,8 @@ def made_by(*given: Command) -> Catalog:
 DURABLE = [
     commands.PutUser(User("ann", "hash")),
     commands.PutPermission(Permission("ann", "/", "a", "b", "c")),
+    commands.PutPolicy(Policy("/", "p", "^q", "queues", 5, {"max-length": 10, "retry-delays": ["1s", 2000]})),
+    commands.PutPolicy(Policy("/", "p", "", "all", -1, {"message-ttl": 7}, operator=True)),
     commands.DeclareExchange(exchange("x")),
     commands.DeclareExchange(exchange("y")),
     commands.DeclareQueue(queue("q", id=7)),
@@ -55,9 +57,16 @@ def test_a_snapshot_makes_what_survives_and_nothing_else() -> None:
     assert snapshot(again) == made
     expected = made_by(*DURABLE)
     assert (again.users, again.permissions) == (expected.users, expected.permissions)
+    assert again.policies["/"].all() == expected.policies["/"].all()
     assert again.topologies["/"].queues == expected.topologies["/"].queues
     assert again.topologies["/"].exchanges == expected.topologies["/"].exchanges
     assert again.topologies["/"].bindings_from == expected.topologies["/"].bindings_from
+
+
+def test_policies_are_there_before_the_queues_they_apply_to() -> None:
+    kinds = [type(command) for command in snapshot(made_by(*DURABLE))]
+    assert kinds.index(commands.PutPolicy) < kinds.index(commands.DeclareQueue)
+    assert kinds.index(commands.PutPolicy) < kinds.index(commands.DeclareExchange)
 
 
 def test_ids_of_deleted_queues_are_not_given_again() -> None:
@@ -81,7 +90,12 @@ def test_what_changes_nothing_durable_is_not(command: Command) -> None:
 
 
 def test_deleting_something_durable_is_logged() -> None:
-    for command in (commands.DeleteQueue("/", "q"), commands.DeleteExchange("/", "x"), commands.DeleteVhost("/")):
+    for command in (
+        commands.DeleteQueue("/", "q"),
+        commands.DeleteExchange("/", "x"),
+        commands.DeletePolicy("/", "p"),
+        commands.DeleteVhost("/"),
+    ):
         catalog = made_by(*DURABLE)
         assert any(is_durable(catalog, change) for change in catalog.apply(command))
 
