@@ -14,7 +14,7 @@ from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.commands import Added, Change, Command, Removed, encode_command
 from leveret.catalog.passwords import SALT_BYTES, hash_known_password
-from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, QueueRecord, User, Vhost
+from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, Policy, QueueRecord, User, Vhost
 from leveret.catalog.snapshot import is_durable
 from leveret.core.queue import ClassicQueue
 from leveret.runtime.clock import Clock
@@ -110,6 +110,8 @@ class Broker:
             self.vhosts[record.vhost].reflect(change)
         elif isinstance(record, Vhost):
             self._reflect_vhost(record, change)
+        elif isinstance(record, Policy):
+            self.vhosts[record.vhost].policies_changed()
         elif isinstance(record, Permission):
             self._tell(lambda connection: connection.permissions_changed(record.user))
         elif isinstance(change, Removed):
@@ -122,7 +124,9 @@ class Broker:
             self._tell(lambda connection: connection.vhost_deleted(vhost.name))
             del self.vhosts[vhost.name]
         elif isinstance(change, Added) and vhost.name not in self.vhosts:
-            self.vhosts[vhost.name] = LiveVhost(vhost.name, self.dice.pick, self.store)
+            self.vhosts[vhost.name] = LiveVhost(
+                vhost.name, self.dice.pick, self.store, self.catalog.policies[vhost.name]
+            )
 
     # ---- connections
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from leveret.catalog.commands import Added, Change
+from leveret.catalog.policies import PolicyBook, effective_exchange_arguments, effective_queue_arguments
 from leveret.catalog.records import BindingRecord, ExchangeRecord, QueueRecord
 from leveret.core.contract import Queue
 from leveret.core.matcher import Matcher
@@ -29,8 +30,16 @@ class CancelledConsumer(Protocol):
 
 
 class LiveVhost:
-    def __init__(self, name: str, pick: Callable[[int], int], store: Store | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        pick: Callable[[int], int],
+        store: Store | None = None,
+        policies: PolicyBook | None = None,
+    ) -> None:
         self.name = name
+        # The catalog's own; read here, never changed.
+        self.policies = PolicyBook() if policies is None else policies
         self._pick = pick
         self._store = store
         self.exchanges: dict[bytes, Exchange] = {}
@@ -52,6 +61,18 @@ class LiveVhost:
             self._add_exchange(record) if added else self._remove_exchange(record)
         self.router.changed()
 
+    # ---- policies
+
+    def policies_changed(self) -> None:
+        """Brings everything that policies can apply to in step with them, in one pass."""
+        for queue in self.queues.values():
+            record: QueueRecord = queue.record
+            arguments = effective_queue_arguments(record, *self.policies.of_queue(record))
+            queue_type(record.kind).govern(queue, arguments)  # type: ignore[attr-defined]
+        for exchange in self.exchanges.values():
+            exchange.alternate = self._alternate(exchange.record)
+        self.router.changed()
+
     # ---- exchanges
 
     def _add_exchange(self, record: ExchangeRecord) -> None:
@@ -59,10 +80,14 @@ class LiveVhost:
             matcher: Matcher = NamesMatcher(self.queues, self.replies)
         else:
             matcher = exchange_type(record.kind).matcher(record.arguments, self._pick)
-        alternate = record.arguments.get("alternate-exchange")
         self.exchanges[octets(record.name)] = Exchange(
-            octets(record.name), matcher, record.internal, None if alternate is None else octets(alternate), record
+            octets(record.name), matcher, record.internal, self._alternate(record), record
         )
+
+    def _alternate(self, record: ExchangeRecord) -> bytes | None:
+        arguments = effective_exchange_arguments(record, *self.policies.of_exchange(record))
+        alternate = arguments.get("alternate-exchange")
+        return None if alternate is None else octets(alternate)
 
     def _remove_exchange(self, record: ExchangeRecord) -> None:
         del self.exchanges[octets(record.name)]
