@@ -5,10 +5,14 @@ whatever touches more than their own connection."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from leveret.broker.agenda import Agenda
+from leveret.broker.leases import Leases
 from leveret.broker.login import Logins
+from leveret.broker.post_office import PostOffice
 from leveret.broker.vhost import LiveVhost
 from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
@@ -16,7 +20,10 @@ from leveret.catalog.commands import Added, Change, Command, Removed, encode_com
 from leveret.catalog.passwords import SALT_BYTES, hash_known_password
 from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, Policy, QueueRecord, User, Vhost
 from leveret.catalog.snapshot import is_durable
+from leveret.core.contract import Queue
+from leveret.core.office import Office
 from leveret.core.queue import ClassicQueue
+from leveret.queues.holder import ExchangeHolder
 from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
 from leveret.storage.store import Store
@@ -51,6 +58,14 @@ class Broker:
         # None for a broker that keeps nothing, as in many tests.
         self.store = store
         self.catalog = Catalog()
+        # What queues share: the time, dead letters, alarms.
+        self.office = Office(clock.now_ms())
+        self.agenda = Agenda(clock.now_ms, self.tick, lambda: self.kick())
+        self.office.alarm = self.agenda.put
+        self.post_office = PostOffice(self.office, None if store is None else store.journal, self, clock.wall)
+        self.leases = Leases(self.agenda, clock.now_ms, self._delete_unused)
+        # Sends what was put into outboxes; set by whoever runs the broker on a loop.
+        self.kick: Callable[[], None] = lambda: None
         self.logins = Logins(self.catalog, dice)
         self.vhosts: dict[str, LiveVhost] = {}
         self.connections: dict[int, Connected] = {}
@@ -72,17 +87,38 @@ class Broker:
         self.logins.remember(DEFAULT_USER, password_hash, password)
         self.apply(commands.PutPermission(Permission(DEFAULT_USER, DEFAULT_VHOST, ".*", ".*", ".*")))
 
+    def start(self, loop: asyncio.AbstractEventLoop, kick: Callable[[], None]) -> None:
+        """From now on time passes."""
+        self.kick = kick
+        self.agenda.start(loop)
+        self.post_office.start(loop, kick)
+
+    def tick(self) -> None:
+        """Tells the data plane what time it is. To be called whenever something comes in from outside."""
+        self.office.now = self.clock.now_ms()
+
+    def _delete_unused(self, queue: Queue) -> None:
+        record: QueueRecord = queue.record
+        self.apply(commands.DeleteQueue(record.vhost, record.name))
+
+    def declare_parking_lot(self, vhost: str, name: str) -> None:
+        self.apply(commands.DeclareQueue(QueueRecord(vhost, name, "classic", True, False, 0, {}, self.new_queue_id())))
+
     # ---- what survives
 
     def new_queue_id(self) -> int:
         """For a queue that survives; 0 if nothing does."""
         return 0 if self.store is None else self.catalog.next_queue_id
 
-    def all_queues(self) -> Iterator[ClassicQueue]:
+    def all_queues(self) -> Iterator[ClassicQueue | ExchangeHolder]:
+        """Everything that holds messages."""
         for vhost in self.vhosts.values():
             for queue in vhost.queues.values():
                 if isinstance(queue, ClassicQueue):
                     yield queue
+            for exchange in vhost.exchanges.values():
+                if exchange.keeper is not None:
+                    yield exchange.keeper
 
     def disk_calmed(self) -> None:
         if self.stalled:
@@ -91,7 +127,9 @@ class Broker:
                 connection.disk_calmed()
 
     def collect_unacked(self, number: int, found: dict[tuple[int, int], object]) -> None:
+        """What connections hold of a segment, and dead letters on their way."""
         self._tell(lambda connection: connection.collect_located(number, found))
+        self.office.collect_located(number, found)
 
     # ---- the catalog and its mirror
 
@@ -125,7 +163,12 @@ class Broker:
             del self.vhosts[vhost.name]
         elif isinstance(change, Added) and vhost.name not in self.vhosts:
             self.vhosts[vhost.name] = LiveVhost(
-                vhost.name, self.dice.pick, self.store, self.catalog.policies[vhost.name]
+                vhost.name,
+                self.dice.pick,
+                self.store,
+                self.catalog.policies[vhost.name],
+                self.office,
+                self.leases,
             )
 
     # ---- connections
@@ -170,4 +213,6 @@ class Broker:
             self._tell(lambda connection: connection.blocked_changed(None))
 
     def close(self) -> None:
+        self.agenda.stop()
+        self.post_office.stop()
         self.logins.close()

@@ -33,7 +33,8 @@ def recover(broker: Broker) -> None:
         broker.create_defaults()
     _adopt_orphans(broker, store)
     store.rewrite_catalog_now()
-    store.restore()
+    broker.tick()
+    store.restore(broker.office.now)
 
 
 def _decoded(command: bytes) -> Command:
@@ -65,6 +66,7 @@ def _adopt_orphans(broker: Broker, store: Store) -> None:
     """Messages whose queue a damaged catalog no longer knows are put where people find them."""
     topologies = broker.catalog.topologies.values()
     known = {queue.id for topology in topologies for queue in topology.queues.values() if queue.id}
+    known |= {exchange.id for topology in topologies for exchange in topology.exchanges.values() if exchange.id}
     orphans = store.orphans(known, broker.catalog.next_queue_id)
     if orphans and DEFAULT_VHOST not in broker.catalog.vhosts:
         broker.apply(commands.PutVhost(Vhost(DEFAULT_VHOST)))

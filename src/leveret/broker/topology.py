@@ -6,21 +6,27 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import msgspec
+
 from leveret.broker.access import CONFIGURE, READ, WRITE, Access
 from leveret.broker.broker import Broker
+from leveret.broker.exchanges import keeps_something
 from leveret.broker.vhost import LiveVhost, octets
 from leveret.catalog import commands
-from leveret.catalog.arguments import assert_same_argument, assert_same_property
+from leveret.catalog.arguments import DEDUPLICATION_CHECKS, assert_same_argument, assert_same_property
 from leveret.catalog.records import Arguments, BindingRecord, ExchangeRecord, QueueRecord
 from leveret.core.contract import Queue
 from leveret.errors import HardError, SoftError
 from leveret.queues.queue_type import ARGUMENT_CHECKS
 from leveret.queues.registry import kind_from_arguments, queue_type
-from leveret.routing.registry import exchange_type
+from leveret.routing.registry import exchange_type, routing_type
 
 RESERVED_PREFIX = "amq."
 REPLY_TO_PREFIX = "amq.rabbitmq.reply-to"
 DEFAULT_EXCHANGE_TEXT = "operation not permitted on the default exchange"
+
+
+COMPARED_EXCHANGE_ARGUMENTS = ("alternate-exchange", "x-delayed-type", *DEDUPLICATION_CHECKS)
 
 
 class Requester(Protocol):
@@ -149,6 +155,7 @@ class Topology:
     def consumer_left(self, vhost: LiveVhost, queue: Queue) -> None:
         """A consumer was cancelled: an auto-delete queue goes with its last one."""
         record: QueueRecord = queue.record
+        vhost.leases.renew(queue)
         if record.auto_delete and not queue.deleted and queue.subscriber_count() == 0:
             self._broker.apply(commands.DeleteQueue(vhost.name, record.name))
 
@@ -182,7 +189,8 @@ class Topology:
             assert_same_property("durable", what, current.durable, record.durable)
             assert_same_property("auto_delete", what, current.auto_delete, record.auto_delete)
             assert_same_property("internal", what, current.internal, record.internal)
-            assert_same_argument("alternate-exchange", what, current.arguments, record.arguments)
+            for name in COMPARED_EXCHANGE_ARGUMENTS:
+                assert_same_argument(name, what, current.arguments, record.arguments)
             return
         if record.name.startswith(RESERVED_PREFIX):
             raise SoftError(403, f"exchange name '{record.name}' contains reserved prefix '{RESERVED_PREFIX}*'")
@@ -190,6 +198,8 @@ class Topology:
         if "alternate-exchange" in record.arguments:
             who.access.check_exchange(READ, record.name)
             who.access.check_exchange(WRITE, record.arguments["alternate-exchange"])
+        if record.durable and keeps_something(record):
+            record = msgspec.structs.replace(record, id=self._broker.new_queue_id())
         self._broker.apply(commands.DeclareExchange(record))
 
     def delete_exchange(self, who: Requester, name: str, if_unused: bool) -> None:
@@ -218,7 +228,7 @@ class Topology:
         else:
             self.check_exchange_exists(who, binding.destination)
         source = who.vhost.exchanges[octets(binding.source)]
-        exchange_type(source.record.kind).validate_binding(binding.routing_key, binding.arguments)
+        routing_type(source.record).validate_binding(binding.routing_key, binding.arguments)
         self._broker.apply(commands.Bind(binding))
 
     def unbind(self, who: Requester, binding: BindingRecord) -> None:

@@ -7,11 +7,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from leveret.broker.copies import resolve_copies
+from leveret.broker.exchanges import make_exchange
+from leveret.broker.leases import Leases
 from leveret.catalog.commands import Added, Change
 from leveret.catalog.policies import PolicyBook, effective_exchange_arguments, effective_queue_arguments
 from leveret.catalog.records import BindingRecord, ExchangeRecord, QueueRecord
 from leveret.core.contract import Queue
 from leveret.core.matcher import Matcher
+from leveret.core.message import Message, make_message
+from leveret.core.office import Office
 from leveret.core.reply import ReplyQueue
 from leveret.core.router import Exchange, NamesMatcher, Router
 from leveret.queues.registry import queue_type
@@ -36,12 +41,17 @@ class LiveVhost:
         pick: Callable[[int], int],
         store: Store | None = None,
         policies: PolicyBook | None = None,
+        office: Office | None = None,
+        leases: Leases | None = None,
     ) -> None:
         self.name = name
         # The catalog's own; read here, never changed.
         self.policies = PolicyBook() if policies is None else policies
         self._pick = pick
         self._store = store
+        self._office = Office() if office is None else office
+        # Queues that go when nobody uses them.
+        self.leases = Leases.without_clock() if leases is None else leases
         self.exchanges: dict[bytes, Exchange] = {}
         self.queues: dict[bytes, Queue] = {}
         # Direct reply-to addresses by their full name.
@@ -66,12 +76,16 @@ class LiveVhost:
     def policies_changed(self) -> None:
         """Brings everything that policies can apply to in step with them, in one pass."""
         for queue in self.queues.values():
-            record: QueueRecord = queue.record
-            arguments = effective_queue_arguments(record, *self.policies.of_queue(record))
-            queue_type(record.kind).govern(queue, arguments)  # type: ignore[attr-defined]
+            self._govern(queue)
         for exchange in self.exchanges.values():
             exchange.alternate = self._alternate(exchange.record)
         self.router.changed()
+
+    def _govern(self, queue: Queue) -> None:
+        record: QueueRecord = queue.record
+        arguments = effective_queue_arguments(record, *self.policies.of_queue(record))
+        queue_type(record.kind).govern(queue, arguments)
+        self.leases.put(queue, arguments.get("x-expires"))
 
     # ---- exchanges
 
@@ -80,9 +94,26 @@ class LiveVhost:
             matcher: Matcher = NamesMatcher(self.queues, self.replies)
         else:
             matcher = exchange_type(record.kind).matcher(record.arguments, self._pick)
-        self.exchanges[octets(record.name)] = Exchange(
-            octets(record.name), matcher, record.internal, self._alternate(record), record
-        )
+        exchange = make_exchange(record, matcher, self._alternate(record), self._store, self._office, self._route_due)
+        self.exchanges[exchange.name] = exchange
+        if self._store is not None and record.id:
+            self._store.add_queue(record.id, exchange.keeper)
+
+    def _route_due(self, exchange: Exchange, message: Message) -> None:
+        """A message of a delayed exchange goes where it would have gone at once."""
+        properties = message.properties
+        if properties.has_cc:
+            targets, properties = resolve_copies(self.router, exchange, message.routing_key, properties)
+            stamp = message.stamp
+            message = make_message(message.address, properties, message.body)
+            message.stamp = stamp
+        else:
+            targets = self.router.resolve(exchange, [message.routing_key], properties)
+        message.lone = len(targets) == 1
+        if self._store is not None:
+            self._store.journal.room = len(targets)
+        for queue in targets:
+            queue.receive(message)
 
     def _alternate(self, record: ExchangeRecord) -> bytes | None:
         arguments = effective_exchange_arguments(record, *self.policies.of_exchange(record))
@@ -90,13 +121,19 @@ class LiveVhost:
         return None if alternate is None else octets(alternate)
 
     def _remove_exchange(self, record: ExchangeRecord) -> None:
-        del self.exchanges[octets(record.name)]
+        exchange = self.exchanges.pop(octets(record.name))
+        if exchange.keeper is not None:
+            exchange.keeper.close()
+            if self._store is not None and record.id:
+                self._store.remove_queue(record.id)
 
     # ---- queues
 
     def _add_queue(self, record: QueueRecord) -> None:
-        queue = queue_type(record.kind).create(record, self._store)
+        queue = queue_type(record.kind).create(record, self._store, self._office)
         self.queues[octets(record.name)] = queue
+        if record.arguments or len(self.policies):
+            self._govern(queue)
         if self._store is not None and record.id:
             self._store.add_queue(record.id, queue)
         if record.owner:
@@ -111,6 +148,7 @@ class LiveVhost:
                 del self.owned[record.owner]
         if self._store is not None and record.id:
             self._store.remove_queue(record.id)
+        self.leases.remove(queue)
         consumers = list(queue.subscribers or ())
         queue.close()
         for consumer in consumers:

@@ -44,6 +44,10 @@ def priority_range(value: Any) -> str | None:
     return non_negative(value) or (f"{{max_value_exceeded,{value}}}" if value > 255 else None)
 
 
+def positive(value: Any) -> str | None:
+    return non_negative(value) or ("{value_zero,0}" if value == 0 else None)
+
+
 def boolean(value: Any) -> str | None:
     return None if isinstance(value, bool) else f"{{unacceptable_type,{shown_type(value)}}}"
 
@@ -60,6 +64,14 @@ def one_of(allowed: Iterable[str], reason: str) -> Check:
         return string(value) or (None if value in choices else reason.format(value))
 
     return check
+
+
+# Queues and exchanges take the same arguments to have each message once.
+DEDUPLICATION_CHECKS: dict[str, Check] = {
+    "x-message-deduplication": boolean,
+    "x-cache-size": positive,
+    "x-cache-ttl": positive_duration,
+}
 
 
 def check_expiration(expiration: bytes) -> None:

@@ -44,7 +44,7 @@ class Catalog:
             commands.DeleteUser: self._delete_user,
             commands.PutPermission: self._put_permission,
             commands.DeletePermission: self._delete_permission,
-            commands.DeclareExchange: lambda c: self.topologies[c.exchange.vhost].add_exchange(c.exchange),
+            commands.DeclareExchange: self._declare_exchange,
             commands.DeleteExchange: lambda c: self.topologies[c.vhost].remove_exchange(c.name),
             commands.DeclareQueue: self._declare_queue,
             commands.SkipQueueIds: self._skip_queue_ids,
@@ -89,7 +89,11 @@ class Catalog:
         changes.append(Removed(vhost))
         return changes
 
-    # ---- queues
+    # ---- exchanges and queues
+
+    def _declare_exchange(self, command: commands.DeclareExchange) -> list[Change]:
+        self.next_queue_id = max(self.next_queue_id, command.exchange.id + 1)
+        return self.topologies[command.exchange.vhost].add_exchange(command.exchange)
 
     def _declare_queue(self, command: commands.DeclareQueue) -> list[Change]:
         self.next_queue_id = max(self.next_queue_id, command.queue.id + 1)

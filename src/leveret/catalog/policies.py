@@ -28,7 +28,7 @@ _OF_STREAMS = frozenset(("max-age", "stream-max-segment-size-bytes", "initial-cl
 
 # By type of queue: keys with which a policy does not apply to it.
 UNSUPPORTED: dict[str, frozenset[str]] = {
-    "classic": _OF_STREAMS | {"queue-leader-locator", "delivery-limit", "dead-letter-strategy"},
+    "classic": _OF_STREAMS | {"queue-leader-locator", "dead-letter-strategy"},
     "quorum": _OF_STREAMS | _MIRRORING | {"queue-mode", "queue-master-locator"},
     "stream": _MIRRORING
     | {

@@ -41,6 +41,8 @@ class ExchangeRecord(msgspec.Struct, frozen=True, tag=True, gc=False):
     auto_delete: bool
     internal: bool
     arguments: Arguments
+    # Names what it keeps in the log of messages, and is never used twice; 0 if it keeps nothing that survives.
+    id: int = 0
 
 
 class QueueRecord(msgspec.Struct, frozen=True, tag=True, gc=False):

@@ -1,5 +1,6 @@
 cimport cython
 
+from leveret.core.dedup cimport Window
 from leveret.core.ledger cimport Ledger
 from leveret.core.message cimport Message
 
@@ -56,6 +57,7 @@ cdef class Queue:
     cdef readonly bytes name
     cdef public object record
     cdef readonly Ledger ledger
+    cdef public Window window
     cdef readonly bint single_active
     cdef readonly dict subscribers
     cdef readonly bint deleted

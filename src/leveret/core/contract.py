@@ -91,13 +91,15 @@ class Subscriber:
 class Queue:
     """Where messages wait. `record` is the catalog's entry for it, for the control plane."""
 
-    __slots__ = ("deleted", "ledger", "name", "record", "single_active", "subscribers")
+    __slots__ = ("deleted", "ledger", "name", "record", "single_active", "subscribers", "window")
 
     def __init__(self, name, record, single_active=False, ledger=None):
         self.name = name
         self.record = record
         # Where it notes what must survive; None if nothing of it does.
         self.ledger = ledger
+        # The keys it has seen, if it takes each message once; None if it does not care.
+        self.window = None
         # Only the subscriber that came first gets messages; the next takes over when it goes.
         self.single_active = single_active
         # In the order they came; None while there are none: most queues of a large broker have none.

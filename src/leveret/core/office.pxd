@@ -16,6 +16,7 @@ cdef enum:
 @cython.final
 cdef class Letter:
     cdef readonly Queue queue
+    cdef readonly object rules
     cdef readonly Message message
     cdef readonly unsigned long long position
     cdef readonly int reason
@@ -31,7 +32,7 @@ cdef class Office:
     cdef readonly dict unfinished
 
     cdef bint is_full(self)
-    cpdef int post(self, Queue queue, Message message, unsigned long long position, int reason, unsigned int deliveries) except -1
+    cpdef int post(self, Queue queue, object rules, Message message, unsigned long long position, int reason, unsigned int deliveries) except -1
     cpdef int go_on_later(self, object worker) except -1
     cpdef list take_letters(self)
     cpdef list take_unfinished(self)

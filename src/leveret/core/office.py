@@ -24,10 +24,12 @@ class Letter:
     """A message that left its queue and is not in another one yet. `position` is its place in the old queue's log, 0 if
     it has none there."""
 
-    __slots__ = ("deliveries", "message", "position", "queue", "reason")
+    __slots__ = ("deliveries", "message", "position", "queue", "reason", "rules")
 
-    def __init__(self, queue, message, position, reason, deliveries):
+    def __init__(self, queue, rules, message, position, reason, deliveries):
         self.queue = queue
+        # As they were when it left: they may have changed since.
+        self.rules = rules
         self.message = message
         self.position = position
         self.reason = reason
@@ -49,10 +51,10 @@ class Office:
     def is_full(self):
         return len(self.letters) >= LETTERS_MAX
 
-    def post(self, queue, message, position, reason, deliveries):
+    def post(self, queue, rules, message, position, reason, deliveries):
         if not self.letters and not self.unfinished:
             self.wake()
-        self.letters.append(Letter(queue, message, position, reason, deliveries))
+        self.letters.append(Letter(queue, rules, message, position, reason, deliveries))
         return 0
 
     def go_on_later(self, worker):

@@ -20,7 +20,6 @@ cdef class ClassicQueue(PlainQueue):
     cdef readonly Office office
     cdef readonly Rules rules
     cdef Levels levels
-    cdef readonly Window window
     cdef bint expiring
     cdef readonly bint watchful
     cdef readonly unsigned long long alarm_at
@@ -38,7 +37,7 @@ cdef class ClassicQueue(PlainQueue):
     @cython.locals(rules=Rules)
     cdef bint would_overflow(self, Py_ssize_t size) except -1
     cdef int push_to_level(self, Message message) except -1
-    cdef int postpone(self, Message message) except -1
+    cpdef int postpone(self, Message message) except -1
     @cython.locals(subscriber=Subscriber)
     cpdef int dispatch(self) except -1
     @cython.locals(answer=int)
@@ -63,7 +62,7 @@ cdef class ClassicQueue(PlainQueue):
     @cython.locals(entry=Entry)
     cdef int remove_head(self, int reason) except -1
     cdef int step_down(self) except -1
-    @cython.locals(message=Message, durable=bint)
+    @cython.locals(message=Message, durable=bint, position="unsigned long long")
     cdef int send_off(self, Entry entry, int reason) except -1
     @cython.locals(limit="long long")
     cpdef int requeue(self, Entry entry) except -1

@@ -41,7 +41,6 @@ class ClassicQueue(PlainQueue):
         "refused_total",
         "rules",
         "watchful",
-        "window",
     )
 
     def __init__(
@@ -63,7 +62,6 @@ class ClassicQueue(PlainQueue):
         if priority_max > 0:
             self.levels = Levels(self.ready, priority_max, shelf, ledger, lazy)
             self.by_priority = True
-        # The keys it has seen, if it takes each message once; None if it does not care.
         self.window = window
         # Whether there may be messages with an expiration of their own.
         self.expiring = False
@@ -114,7 +112,7 @@ class ClassicQueue(PlainQueue):
             self.refused_total += 1
             if self.rules.overflow == REJECT_AND_BURY and self.rules.buries:
                 self.buried_total += 1
-                self.office.post(self, message, 0, MAXLEN, 0)
+                self.office.post(self, self.rules, message, 0, MAXLEN, 0)
             return REFUSED
         if message.stamp > self.office.now:
             return self.postpone(message)
@@ -307,7 +305,8 @@ class ClassicQueue(PlainQueue):
         durable = self.ledger is not None and message.properties.persistent
         if self.rules.carries(reason):
             self.buried_total += 1
-            return self.office.post(self, message, entry.position if durable else 0, reason, entry.delivery_count)
+            position = entry.position if durable else 0
+            return self.office.post(self, self.rules, message, position, reason, entry.delivery_count)
         if durable:
             self.ledger.settle(entry.position, message.location)
         return 0

@@ -24,6 +24,7 @@ cdef class Exchange:
     cdef readonly dict downstream
     cdef public Window window
     cdef public Queue holder
+    cdef public Queue keeper
     cdef readonly unsigned long long published_total
     cdef readonly unsigned long long routed_total
     cdef readonly unsigned long long unroutable_total

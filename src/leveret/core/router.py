@@ -37,6 +37,7 @@ class Exchange:
         "downstream",
         "holder",
         "internal",
+        "keeper",
         "matcher",
         "name",
         "published_total",
@@ -60,6 +61,8 @@ class Exchange:
         self.window = None
         # Where messages wait that ask for a delay, if they are to be routed after it; None if queues see to that.
         self.holder = None
+        # The same, and what has its keys in the log; None if it keeps nothing.
+        self.keeper = None
         # Exchanges bound to this one, with the number of bindings to each; None while there are none.
         self.downstream = None
 

@@ -9,6 +9,7 @@ import contextlib
 from pathlib import Path
 
 from leveret.broker.broker import Broker
+from leveret.broker.policies import Policies
 from leveret.broker.recovery import recover
 from leveret.broker.topology import Topology
 from leveret.errors import StartupError
@@ -41,6 +42,7 @@ class Node:
         )
         self.broker = Broker(dice, Clock(), self.store)
         self.topology = Topology(self.broker)
+        self.policies = Policies(self.broker)
         self._session_settings = SessionSettings(
             frame_max=settings.limits.frame_max,
             channel_max=settings.limits.channel_max,
@@ -80,6 +82,7 @@ class Node:
         self.store.on_failure = self._disk_failed
         self.store.kick = self.kick
         self.store.start(loop)
+        self.broker.start(loop, self.kick)
         self._watch = self._make_watch(loop)
         self._watch.start()
 

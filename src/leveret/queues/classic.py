@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from leveret.catalog.records import QueueRecord
+from leveret.catalog import arguments as check
+from leveret.catalog.records import Arguments, QueueRecord
 from leveret.core.contract import Queue
+from leveret.core.office import Office
 from leveret.core.queue import ClassicQueue
 from leveret.errors import SoftError
+from leveret.queues.dedup import is_wanted, make_window
 from leveret.queues.queue_type import Stock, validate_arguments
+from leveret.queues.rules import rules_from
 
 QUEUE_VERSIONS = (1, 2)
 
@@ -29,6 +33,11 @@ class Classic:
             "x-queue-mode",
             "x-queue-version",
             "x-queue-master-locator",
+            "x-delivery-limit",
+            "x-consumer-timeout",
+            "x-retry-delays",
+            "x-parking-lot",
+            *check.DEDUPLICATION_CHECKS,
         )
     )
 
@@ -38,11 +47,22 @@ class Classic:
         if version not in QUEUE_VERSIONS:
             raise SoftError(406, f"invalid arg 'x-queue-version' for {what}: \"unsupported queue version '{version}'\"")
 
-    def create(self, record: QueueRecord, stock: Stock | None = None) -> Queue:
-        name = record.name.encode("utf-8", "surrogateescape")
-        single_active = record.arguments.get("x-single-active-consumer", False)
-        if stock is None:
-            return ClassicQueue(name, record, single_active)
-        ledger = stock.ledger(record.id) if record.id else None
-        lazy = record.arguments.get("x-queue-mode") == "lazy"
-        return ClassicQueue(name, record, single_active, stock.shelf, ledger, lazy)
+    def create(self, record: QueueRecord, stock: Stock | None = None, office: Office | None = None) -> Queue:
+        arguments = record.arguments
+        return ClassicQueue(
+            record.name.encode("utf-8", "surrogateescape"),
+            record,
+            single_active=arguments.get("x-single-active-consumer", False),
+            shelf=None if stock is None else stock.shelf,
+            ledger=stock.ledger(record.id) if stock is not None and record.id else None,
+            lazy=stock is not None and arguments.get("x-queue-mode") == "lazy",
+            office=office,
+            priority_max=arguments.get("x-max-priority", 0),
+            window=make_window(arguments, record.id, stock) if is_wanted(arguments) else None,
+        )
+
+    def govern(self, queue: ClassicQueue, arguments: Arguments) -> None:
+        rules = rules_from(arguments)
+        # Most queues have none, and may go on without looking at every message.
+        if not rules.plain or not queue.rules.plain:
+            queue.set_rules(rules)

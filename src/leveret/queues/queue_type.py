@@ -8,10 +8,22 @@ from typing import Any, Protocol
 
 from leveret.catalog import arguments as check
 from leveret.catalog.arguments import Check
-from leveret.catalog.records import QueueRecord
+from leveret.catalog.delays import parse_delays
+from leveret.catalog.records import Arguments, QueueRecord
 from leveret.core.contract import Queue
+from leveret.core.office import Office
 from leveret.core.wording import shown_type
-from leveret.errors import SoftError
+from leveret.errors import InvalidPolicy, SoftError
+
+
+def delays(value: Any) -> str | None:
+    """The tiers of a retry, such as: 1s, 5s, 30s, 5min."""
+    try:
+        parse_delays(value, "x-retry-delays")
+    except InvalidPolicy as error:
+        return f'"{error}"'
+    return None
+
 
 # Every argument a queue of any type can have, with its check. A name that is not here is not ours and is ignored.
 ARGUMENT_CHECKS: dict[str, Check] = {
@@ -37,6 +49,10 @@ ARGUMENT_CHECKS: dict[str, Check] = {
     "x-max-age": check.string,
     "x-stream-max-segment-size-bytes": check.non_negative,
     "x-initial-cluster-size": check.non_negative,
+    "x-consumer-timeout": check.positive_duration,
+    "x-retry-delays": delays,
+    "x-parking-lot": check.string,
+    **check.DEDUPLICATION_CHECKS,
 }
 
 
@@ -49,18 +65,22 @@ class QueueType(Protocol):
     def validate(self, record: QueueRecord, what: str) -> None:
         """Raises what RabbitMQ would; `what` is the queue in a text, such as: queue 'q' in vhost '/'."""
 
-    def create(self, record: QueueRecord, stock: Stock | None = None) -> Queue:
+    def create(self, record: QueueRecord, stock: Stock | None = None, office: Office | None = None) -> Queue:
         """A live queue; without a stock it keeps everything in memory and nothing survives."""
+
+    def govern(self, queue: Any, arguments: Arguments) -> None:
+        """These arguments are in force from now on: those it was declared with, and what policies add."""
 
 
 class Stock(Protocol):
     """What the store gives to queues."""
 
-    # core.shelf.Shelf
+    # core.shelf.Shelf and core.journal.Journal
     shelf: Any
+    journal: Any
 
     def ledger(self, queue_id: int) -> Any:
-        """A core.journal.Ledger for a queue that survives."""
+        """A core.ledger.Ledger for a queue that survives."""
 
 
 def validate_arguments(queue_type: QueueType, record: QueueRecord, what: str) -> None:

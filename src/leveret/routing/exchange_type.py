@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, final
 
+from leveret.catalog.arguments import DEDUPLICATION_CHECKS
 from leveret.core.matcher import Matcher
 from leveret.core.wording import shown_type
 from leveret.errors import SoftError
@@ -34,6 +35,9 @@ class ExchangeType(ABC):
     def validate_arguments(self, arguments: dict[str, Any], exchange: str = "") -> None:
         """Refuse a declaration's arguments with a 406 if they make no sense."""
         text_argument(arguments, ALTERNATE_EXCHANGE, exchange)
+        for name, check in DEDUPLICATION_CHECKS.items():
+            if name in arguments and (reason := check(arguments[name])) is not None:
+                raise SoftError(406, f"invalid arg '{name}' for {exchange}: {reason}")
         self.validate_own_arguments(arguments, exchange)
 
     def validate_own_arguments(self, arguments: dict[str, Any], exchange: str) -> None:

@@ -131,7 +131,9 @@ def cancel(desk: ChannelDesk, method: BasicCancel) -> None:
 def get(desk: ChannelDesk, method: BasicGet) -> None:
     name = desk.named_queue(method.queue)
     desk.access.check_queue(READ, name)
-    _answer_get(desk, desk.session.topology.find_queue(desk, name), method.no_ack)
+    queue = desk.session.topology.find_queue(desk, name)
+    desk.vhost.leases.renew(queue)
+    _answer_get(desk, queue, method.no_ack)
 
 
 def _answer_get(desk: ChannelDesk, queue: Queue, no_ack: bool) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leveret.broker.access import WRITE, Access
+from leveret.broker.copies import resolve_copies
 from leveret.broker.topology import REPLY_TO_PREFIX, exchange_text
 from leveret.broker.vhost import LiveVhost
 from leveret.catalog.arguments import check_expiration
@@ -16,8 +17,8 @@ from leveret.core.contract import Queue
 from leveret.core.intake import Intake
 from leveret.core.properties import Properties
 from leveret.core.router import Exchange
-from leveret.core.wording import shown_type
 from leveret.errors import SoftError
+from leveret.queues.delay import delayed
 from leveret.wire.basic_methods import BasicCancel
 from leveret.wire.codec import encode_method
 from leveret.wire.method import Method
@@ -58,6 +59,7 @@ class ChannelDesk:
             session.frame_max - 8,
             session.settings.body_bytes_max,
             session.journal,
+            session.broker.office,
         )
         self.core = Channel(number, session.outbox, intake, self)
 
@@ -124,21 +126,11 @@ class ChannelDesk:
     def resolve_copies(
         self, exchange: Exchange, key: bytes, properties: Properties
     ) -> tuple[tuple[Queue, ...], Properties]:
-        """CC and BCC name further routing keys; BCC is taken off before anybody sees the message."""
-        headers = properties.headers()
-        keys = [key]
-        for name in ("CC", "BCC"):
-            if name not in headers:
-                continue
-            copies = headers[name]
-            if not isinstance(copies, list):
-                reason = f'{{unacceptable_type_in_header,"{name}",{shown_type(copies)}}}'
-                raise SoftError(406, f"invalid message: {reason}")
-            keys += [copy.encode("utf-8", "surrogateescape") for copy in copies if isinstance(copy, str)]
-        targets = self.vhost.router.resolve(exchange, keys, properties)
-        if "BCC" in headers:
-            properties = properties.replace({"headers": {k: v for k, v in headers.items() if k != "BCC"}})
-        return targets, properties
+        return resolve_copies(self.vhost.router, exchange, key, properties)
+
+    def delay(self, properties: Properties) -> tuple[Properties, int]:
+        """What a message with x-delay goes on with, and how many milliseconds it waits."""
+        return delayed(properties)
 
     # ---- what the broker tells it
 

@@ -34,6 +34,7 @@ def declare(desk: ChannelDesk, method: QueueDeclare) -> None:
         )
     name = queue.record.name
     desk.last_queue = name
+    desk.vhost.leases.renew(queue)
     if not method.nowait:
         desk.send(QueueDeclareOk(name, queue.ready_count(), queue.subscriber_count()))
 

@@ -123,6 +123,7 @@ class Session:
     # ---- bytes in
 
     def received(self, data: bytearray, size: int) -> None:
+        self.broker.tick()
         if self._header is not None:
             size = self._take_header(data, size)
             if size == 0:

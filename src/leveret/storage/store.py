@@ -87,7 +87,7 @@ class Store:
         self._committer: Committer | None = None
         self._loader: Loader | None = None
         self._reclaimer: Reclaimer | None = None
-        self._to_page: list[ClassicQueue] = []
+        self._to_page: list[Any] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._making: dict[bool, bool] = {False: False, True: False}
@@ -102,7 +102,7 @@ class Store:
         self.on_calm: Callable[[], None] = lambda: None
         self.kick: Callable[[], None] = lambda: None
         self.snapshot: Callable[[], list[bytes]] = list
-        self.all_queues: Callable[[], Iterable[ClassicQueue]] = lambda: ()
+        self.all_queues: Callable[[], Iterable[Any]] = lambda: ()
         self.collect_unacked: Callable[[int, dict[tuple[int, int], object]], None] = lambda _number, _found: None
 
     # ---- recovery
@@ -152,7 +152,7 @@ class Store:
             self._report.add(self._layout.catalog, 0, 1, "the end of the catalog is lost; its queues are made anew")
         return found
 
-    def restore(self) -> None:
+    def restore(self, now_ms: int) -> None:
         """Gives the queues that were made since `take_commands` their messages back, and gets ready to write."""
         recovered, self._recovered = self._recovered, None
         assert recovered is not None
@@ -169,6 +169,9 @@ class Store:
             book = recovered.books.get(queue_id)
             if book is not None:
                 queue.restore(book, not recovered.closed)
+                if queue.window is not None:
+                    for number in queue.window.restore(book.keys, now_ms):
+                        self._segments[number].noted_by.add(queue.window)
 
     def _restored(self, found: FoundSegment) -> Segment:
         segment = Segment(found.number, found.salt, found.path, found.index.end)

@@ -1,0 +1,29 @@
+"""CC and BCC: a message's headers may name further routing keys."""
+
+from __future__ import annotations
+
+from leveret.core.contract import Queue
+from leveret.core.properties import Properties
+from leveret.core.router import Exchange, Router
+from leveret.core.wording import shown_type
+from leveret.errors import SoftError
+
+
+def resolve_copies(
+    router: Router, exchange: Exchange, key: bytes, properties: Properties
+) -> tuple[tuple[Queue, ...], Properties]:
+    """The queues for all keys, and the properties without BCC, which nobody is to see."""
+    headers = properties.headers()
+    keys = [key]
+    for name in ("CC", "BCC"):
+        if name not in headers:
+            continue
+        copies = headers[name]
+        if not isinstance(copies, list):
+            reason = f'{{unacceptable_type_in_header,"{name}",{shown_type(copies)}}}'
+            raise SoftError(406, f"invalid message: {reason}")
+        keys += [copy.encode("utf-8", "surrogateescape") for copy in copies if isinstance(copy, str)]
+    targets = router.resolve(exchange, keys, properties)
+    if "BCC" in headers:
+        properties = properties.replace({"headers": {k: v for k, v in headers.items() if k != "BCC"}})
+    return targets, properties

@@ -1,0 +1,180 @@
+"""Carries dead letters: from the queue they left to wherever that queue's rules send them.
+
+A letter goes through its dead-letter exchange, back into its own queue after a delay (a retry), or to the parking lot.
+Only when it is there is the original let go; both are in the same batch of the log, so a crash finds the message in
+one of the two. Carried a bounded number at a time, because a rule that changes may set millions free."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from leveret.broker.vhost import LiveVhost
+from leveret.core.contract import Queue
+from leveret.core.journal import Journal
+from leveret.core.message import Message, new_message
+from leveret.core.office import REASONS, Letter, Office
+from leveret.core.properties import Properties
+from leveret.queues.death import died, is_cycle
+from leveret.runtime.log import get_logger
+
+log = get_logger(__name__)
+
+CARRIED_A_TURN = 256
+# How soon it is tried again when the disk is behind.
+CONGESTED_S = 0.005
+RETRY_HEADER = "x-retry-count"
+# As core.contract and core.office number them.
+ACCEPTED = 0
+REJECTED, DELIVERY_LIMIT = 1, 4
+
+
+class Registry(Protocol):
+    """What it needs of the broker."""
+
+    vhosts: dict[str, LiveVhost]
+
+    def tick(self) -> None:
+        """Brings the office's clock up to date."""
+
+    def declare_parking_lot(self, vhost: str, name: str) -> None:
+        """Makes a durable queue of this name."""
+
+
+class PostOffice:
+    def __init__(self, office: Office, journal: Journal | None, registry: Registry, wall: Callable[[], float]) -> None:
+        self._office = office
+        self._journal = journal
+        self._registry = registry
+        self._wall = wall
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._handle: asyncio.Handle | None = None
+        self._kick: Callable[[], None] = lambda: None
+        office.wake = self._schedule
+        self.carried_total = 0
+        self.retried_total = 0
+        self.parked_total = 0
+        # Letters whose exchange or queue was not there, that would have gone in circles, or that nobody took.
+        self.unroutable_total = 0
+        self.cycles_total = 0
+        self.refused_total = 0
+
+    def start(self, loop: asyncio.AbstractEventLoop, kick: Callable[[], None]) -> None:
+        self._loop = loop
+        self._kick = kick
+        self._schedule()
+
+    def stop(self) -> None:
+        self._loop = None
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _schedule(self) -> None:
+        if self._loop is not None and self._handle is None:
+            self._handle = self._loop.call_soon(self.run)
+
+    def run(self) -> None:
+        """One turn's work."""
+        self._handle = None
+        if self._journal is not None and self._journal.congested and self._loop is not None:
+            self._handle = self._loop.call_later(CONGESTED_S, self.run)
+            return
+        self._registry.tick()
+        letters = self._office.take_letters()
+        for letter in letters[:CARRIED_A_TURN]:
+            self._carry_safely(letter)
+        if len(letters) > CARRIED_A_TURN:
+            self._office.put_back(letters[CARRIED_A_TURN:])
+        for worker in self._office.take_unfinished():
+            worker.go_on()
+        if self._office.letters or self._office.unfinished:
+            self._schedule()
+        self._kick()
+
+    # ---- one letter
+
+    def _carry_safely(self, letter: Letter) -> None:
+        try:
+            self._carry(letter)
+        except Exception:
+            # It stays in the log as a message of its queue: the next start finds it there.
+            log.exception("a dead letter could not be carried", queue=letter.queue.name)
+            return
+        letter.queue.letter_sent(letter)
+
+    def _carry(self, letter: Letter) -> None:
+        queue = letter.queue
+        vhost = self._registry.vhosts.get(queue.record.vhost)
+        if vhost is None:
+            return
+        rules: Any = letter.rules
+        if rules.retries and letter.reason in (REJECTED, DELIVERY_LIMIT) and self._retry_or_park(letter, vhost):
+            return
+        if rules.dead_letter_exchange is None:
+            return
+        exchange = vhost.exchanges.get(rules.dead_letter_exchange)
+        if exchange is None:
+            self.unroutable_total += 1
+            return
+        properties, keys = self._died(letter, rules.dead_letter_key)
+        targets = vhost.router.resolve(exchange, keys, properties)
+        if not targets:
+            self.unroutable_total += 1
+            return
+        free = [target for target in targets if target.record is None or not is_cycle(properties, target.record.name)]
+        self.cycles_total += len(targets) - len(free)
+        self._deliver(new_message(exchange.name, keys[0], properties, letter.message.body), free)
+
+    def _died(self, letter: Letter, key: bytes | None) -> tuple[Properties, list[bytes]]:
+        text = None if key is None else key.decode("utf-8", "surrogateescape")
+        return died(letter.message, letter.queue.record.name, REASONS[letter.reason], text, int(self._wall()))
+
+    def _deliver(self, message: Message, targets: list[Queue]) -> None:
+        message.stamp = self._office.now
+        message.lone = len(targets) == 1
+        if self._journal is not None:
+            self._journal.room = len(targets)
+        for target in targets:
+            if target.deleted:
+                continue
+            if target.receive(message) == ACCEPTED:
+                self.carried_total += 1
+            else:
+                self.refused_total += 1
+
+    # ---- retries
+
+    def _retry_or_park(self, letter: Letter, vhost: LiveVhost) -> bool:
+        """Back into its queue after the delay of its turn, or to the parking lot after the last; false if there is
+        none, and the letter goes the way of all others."""
+        rules: Any = letter.rules
+        message = letter.message
+        headers = message.properties.headers()
+        count = headers.get(RETRY_HEADER, 0)
+        count = count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else 0
+        if count < len(rules.retry_delays):
+            if not letter.queue.deleted:
+                properties = message.properties.replace({"headers": {**headers, RETRY_HEADER: count + 1}})
+                self._postpone(letter.queue, message, properties, rules.retry_delays[count])
+            return True
+        if rules.parking_lot is None:
+            return False
+        lot = vhost.queues.get(rules.parking_lot)
+        if lot is None:
+            self._registry.declare_parking_lot(vhost.name, rules.parking_lot.decode("utf-8", "surrogateescape"))
+            lot = vhost.queues[rules.parking_lot]
+        properties, keys = self._died(letter, rules.parking_lot)
+        self._deliver(new_message(b"", keys[0], properties, message.body), [lot])
+        self.parked_total += 1
+        return True
+
+    def _postpone(self, queue: Any, message: Message, properties: Properties, delay_ms: int) -> None:
+        again = new_message(message.exchange, message.routing_key, properties, message.body)
+        again.stamp = self._office.now + delay_ms
+        again.lone = True
+        if self._journal is not None:
+            self._journal.room = 1
+        queue.postpone(again)
+        self.retried_total += 1

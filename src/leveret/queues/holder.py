@@ -1,0 +1,76 @@
+"""What an exchange keeps: messages that wait for their time before they are routed, and the keys it has seen.
+
+To the data plane it is a queue that nobody consumes from; it is in no list of queues and no binding leads to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from leveret.catalog.records import ExchangeRecord
+from leveret.core.contract import Queue
+from leveret.core.dedup import Window
+from leveret.core.delays import Delays
+from leveret.core.message import Message
+from leveret.core.office import Office
+from leveret.queues.queue_type import Stock
+
+ACCEPTED = 0
+
+
+class ExchangeHolder(Queue):
+    """`route` takes a message whose time has come."""
+
+    def __init__(
+        self,
+        record: ExchangeRecord,
+        stock: Stock | None,
+        office: Office,
+        window: Window | None,
+        route: Callable[[Message], None],
+    ) -> None:
+        ledger = stock.ledger(record.id) if stock is not None and record.id else None
+        Queue.__init__(self, record.name.encode("utf-8", "surrogateescape"), None, False, ledger)
+        self.window = window
+        self.delays = Delays(self, None if stock is None else stock.shelf, ledger, office)
+        self._route = route
+
+    def publish(self, message: Message) -> int:
+        self.delays.add(message)
+        return ACCEPTED
+
+    def arrive(self, message: Message) -> int:
+        self._route(message)
+        return ACCEPTED
+
+    def ready_count(self) -> int:
+        return 0
+
+    def page_out(self, bytes_max: int) -> int:
+        freed: int = self.delays.page_out(bytes_max)
+        return freed
+
+    def restore(self, book: Any, all_seen: bool) -> None:
+        assert self.ledger is not None
+        self.ledger.live = book.count
+        self.delays.restore(book.slots, 0, book.count)
+
+    def has_load(self) -> bool:
+        loading: bool = self.delays.has_load()
+        return loading
+
+    def find_stored(self, position: int, location: int) -> bool:
+        found: bool = self.delays.find_stored(position, location)
+        return found
+
+    def move_stored(self, position: int, location: int, to: int, length: int) -> int:
+        times: int = self.delays.move_stored(position, to, length)
+        return times
+
+    def close(self) -> None:
+        Queue.close(self)
+        if self.ledger is not None:
+            self.ledger.close()
+        self.delays.clear()
+        if self.window is not None:
+            self.window.close()
