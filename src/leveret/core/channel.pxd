@@ -3,6 +3,7 @@ cimport cython
 from leveret.core.content cimport write_deliver
 from leveret.core.contract cimport Entry, Queue, Subscriber
 from leveret.core.intake cimport Intake
+from leveret.core.late_tags cimport LateTags
 from leveret.core.message cimport Message
 from leveret.core.octets cimport read_u64
 from leveret.core.outbox cimport Outbox
@@ -41,6 +42,9 @@ cdef class Channel:
     cdef readonly unsigned long long delivered_total
     cdef readonly unsigned long long acked_total
     cdef readonly unsigned long long rejected_total
+    cdef readonly LateTags late_tags
+    cdef readonly unsigned long long timed_out_total
+    cdef readonly unsigned long long late_acks_total
 
     cpdef bint is_full(self)
     cpdef int hold(self, Entry entry, Subscriber holder) except -1
@@ -51,6 +55,8 @@ cdef class Channel:
     cpdef int settle(self, unsigned long long tag, bint multiple, int verdict, unsigned int method) except -1
     @cython.locals(entry=Entry)
     cpdef list collect(self, unsigned long long tag, bint multiple, unsigned int method)
+    @cython.locals(entry=Entry)
+    cdef list take_upto(self, unsigned long long tag)
     @cython.locals(entry=Entry, queue=Queue, touched=list, i=Py_ssize_t)
     cpdef int judge(self, list entries, int verdict) except -1
     @cython.locals(entry=Entry, holder=Subscriber, queue=Queue)
@@ -59,6 +65,8 @@ cdef class Channel:
     cpdef object unpark(self)
     @cython.locals(subscriber=Subscriber, parked=list)
     cdef int collect_able(self, list woken) except -1
+    @cython.locals(entry=Entry)
+    cpdef object time_out(self, list entries)
     cpdef object requeue_all(self)
     cpdef object collect_located(self, unsigned long long number, dict found)
 

@@ -5,6 +5,7 @@ anything by itself: it raises, and the session closes."""
 
 import cython
 
+from leveret.core.late_tags import LateTags
 from leveret.core.unacked import Unacked
 from leveret.errors import HardError, SoftError
 
@@ -48,6 +49,11 @@ class Channel:
         self.delivered_total = 0
         self.acked_total = 0
         self.rejected_total = 0
+        # Tags that timed out; made with the first of them.
+        self.late_tags = None
+        # Deliveries that went back because nobody acknowledged them in time, and acks that came for them after all
+        self.timed_out_total = 0
+        self.late_acks_total = 0
 
     # ---- out
 
@@ -93,7 +99,10 @@ class Channel:
             # The common case by far: one message, at once.
             entry = self.unacked.take(tag)
             if entry is None:
-                raise SoftError(406, f"unknown delivery tag {tag}", method)
+                if self.late_tags is None or not self.late_tags.has(tag):
+                    raise SoftError(406, f"unknown delivery tag {tag}", method)
+                self.late_acks_total += self.late_tags.excuse(tag, False, False)
+                return 0
             queue = self.judge_one(entry, verdict)
             if self.parked:
                 self.unpark()
@@ -102,18 +111,26 @@ class Channel:
             return 0
         entries = self.collect(tag, multiple, method)
         if self.pending is not None:
-            self.pending.append((entries, verdict))
+            if entries:
+                self.pending.append((entries, verdict))
             return 0
         return self.judge(entries, verdict)
 
     def collect(self, tag, multiple, method):
-        """Takes out what an ack names. Tag 0 with multiple is everything; any other tag must be outstanding."""
+        """Takes out what an ack names. Tag 0 with multiple is everything; any other tag must be outstanding, or have
+        timed out: then the ack counts for the rest."""
         if multiple and tag == 0:
             tag = self.last_tag
-        elif self.unacked.find(tag) < 0:
+        elif self.unacked.find(tag) < 0 and (self.late_tags is None or not self.late_tags.has(tag)):
             raise SoftError(406, f"unknown delivery tag {tag}", method)
-        if not multiple:
-            return [self.unacked.take(tag)]
+        if self.late_tags is not None:
+            self.late_acks_total += self.late_tags.excuse(tag, multiple, self.pending is not None)
+        if multiple:
+            return self.take_upto(tag)
+        entry = self.unacked.take(tag)
+        return [] if entry is None else [entry]
+
+    def take_upto(self, tag):
         entries = []
         entry = self.unacked.take_first(tag)
         while entry is not None:
@@ -190,11 +207,21 @@ class Channel:
 
     def recover(self):
         """basic.recover: everything unacked goes back to where it was; acks of an open transaction stay with it."""
-        self.judge(self.collect(0, True, 0), REQUEUED)
+        self.judge(self.take_upto(self.last_tag), REQUEUED)
+
+    def time_out(self, entries):
+        """Nobody has acknowledged these in time: they go back, and their tags are kept for acks that still come."""
+        if self.late_tags is None:
+            self.late_tags = LateTags()
+        for entry in entries:
+            self.unacked.take(entry.tag)
+            self.late_tags.add(entry.tag)
+        self.timed_out_total += len(entries)
+        self.judge(entries, REQUEUED)
 
     def requeue_all(self):
         """The channel closes: everything it ever held goes back, what a transaction had not committed included."""
-        entries = self.collect(0, True, 0)
+        entries = self.take_upto(self.last_tag)
         if self.pending:
             for held, _ in self.pending:
                 entries.extend(held)
@@ -210,6 +237,8 @@ class Channel:
         """Publishes and acks of the transaction take effect together."""
         pending = self.pending
         self.pending = []
+        if self.late_tags is not None:
+            self.late_tags.commit()
         self.intake.commit()
         for entries, verdict in pending:
             self.judge(entries, verdict)
@@ -218,6 +247,8 @@ class Channel:
         for entries, _ in self.pending:
             self.unacked.restore(entries)
         self.pending = []
+        if self.late_tags is not None:
+            self.late_tags.rollback()
         self.intake.rollback()
 
     def collect_located(self, number, found):

@@ -16,6 +16,7 @@ cdef class Consumer(Subscriber):
     cdef readonly Py_ssize_t prefetch_count
     cdef readonly Py_ssize_t prefetch_bytes
     cdef readonly dict arguments
+    cdef public long long ack_timeout_ms
     cdef bytes prefix
     cdef readonly unsigned long long delivered_total
 

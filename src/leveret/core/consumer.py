@@ -25,6 +25,8 @@ class Consumer(Subscriber):
         self.prefetch_count = prefetch_count
         self.prefetch_bytes = prefetch_bytes
         self.arguments = arguments
+        # x-consumer-timeout; 0 is never, -1 as its queue says.
+        self.ack_timeout_ms = -1
         self.prefix = DELIVER_ID + bytes([len(tag)]) + tag
         self.delivered_total = 0
 

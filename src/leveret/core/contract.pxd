@@ -60,6 +60,7 @@ cdef class Queue:
     cdef public Window window
     cdef readonly bint single_active
     cdef readonly dict subscribers
+    cdef public long long ack_timeout_ms
     cdef readonly bint deleted
 
     cpdef int publish(self, Message message) except -1

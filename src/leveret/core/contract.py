@@ -91,7 +91,7 @@ class Subscriber:
 class Queue:
     """Where messages wait. `record` is the catalog's entry for it, for the control plane."""
 
-    __slots__ = ("deleted", "ledger", "name", "record", "single_active", "subscribers", "window")
+    __slots__ = ("ack_timeout_ms", "deleted", "ledger", "name", "record", "single_active", "subscribers", "window")
 
     def __init__(self, name, record, single_active=False, ledger=None):
         self.name = name
@@ -104,6 +104,8 @@ class Queue:
         self.single_active = single_active
         # In the order they came; None while there are none: most queues of a large broker have none.
         self.subscribers = None
+        # Milliseconds until an unacked delivery goes back; 0 never, -1 as the node says.
+        self.ack_timeout_ms = -1
         self.deleted = False
 
     def subscriber_count(self):

@@ -19,6 +19,12 @@ cdef class Unacked:
     cpdef Entry take(self, unsigned long long tag)
     @cython.locals(entry=Entry)
     cpdef Entry take_first(self, unsigned long long tag_max)
+    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, mid=Py_ssize_t, at=Py_ssize_t, probe=Entry)
+    cdef Py_ssize_t index_above(self, unsigned long long tag)
+    @cython.locals(at=Py_ssize_t, probe=Entry)
+    cpdef unsigned long long first_above(self, unsigned long long tag)
+    @cython.locals(at=Py_ssize_t, probe=Entry)
+    cpdef list between(self, unsigned long long tag, unsigned long long tag_max)
     cpdef int settle_down(self) except -1
     cpdef int restore(self, list entries) except -1
     cpdef list entries(self)

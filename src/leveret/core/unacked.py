@@ -83,6 +83,46 @@ class Unacked:
         self.settle_down()
         return entry
 
+    def index_above(self, tag):
+        """The index of the oldest entry whose tag is above this one; the number of slots if there is none."""
+        low = self.head
+        high = len(self.slots)
+        # Entries below `low` are not above the tag, those from `high` on are.
+        while low < high:
+            mid = (low + high) >> 1
+            at = mid
+            while at < high and self.slots[at] is None:
+                at += 1
+            if at < high:
+                probe = self.slots[at]
+                if probe.tag <= tag:
+                    low = at + 1
+                    continue
+            high = mid
+        while low < len(self.slots) and self.slots[low] is None:
+            low += 1
+        return low
+
+    def first_above(self, tag):
+        """The lowest outstanding tag above this one, or 0 if there is none."""
+        at = self.index_above(tag)
+        if at == len(self.slots):
+            return 0
+        probe = self.slots[at]
+        return probe.tag
+
+    def between(self, tag, tag_max):
+        """Everything outstanding above the one tag and not above the other, in order; it stays where it is."""
+        found = []
+        for at in range(self.index_above(tag), len(self.slots)):
+            probe = self.slots[at]
+            if probe is None:
+                continue
+            if probe.tag > tag_max:
+                break
+            found.append(probe)
+        return found
+
     def settle_down(self):
         """Squeezes the holes out once there are more of them than entries."""
         if len(self.slots) - self.count > self.count + HOLES_MIN:

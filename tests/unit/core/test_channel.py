@@ -329,6 +329,92 @@ def test_starting_a_transaction_twice_keeps_what_it_holds() -> None:
     assert stage.queue.settled_total == 1
 
 
+# ---- timeouts
+
+
+def time_out(stage: Stage, *tags: int) -> None:
+    stage.channel.time_out([entry for entry in stage.channel.unacked.entries() if entry.tag in tags])
+
+
+def test_what_timed_out_is_delivered_again_and_the_rest_stays() -> None:
+    stage = Stage(3)
+    time_out(stage, 2)
+    (again,) = stage.bench.sent()
+    assert (again.fields["delivery_tag"], again.fields["redelivered"]) == (4, True)
+    assert stage.tags_held() == [1, 3, 4]
+    assert stage.channel.unacked.entries()[2].delivery_count == 1
+    assert (stage.channel.timed_out_total, stage.queue.requeued_total) == (1, 1)
+
+
+def test_a_timeout_makes_room_in_the_prefetch() -> None:
+    stage = Stage(1, prefetch_count=1)
+    stage.publish(1)
+    stage.channel.remove_consumer(b"c")
+    other = stage.bench.consume(stage.channel, stage.queue, "other", prefetch_count=1)
+    stage.bench.sent()
+    time_out(stage, 1)
+    # The other one is full and must not get it.
+    assert (stage.queue.ready_count(), other.unacked_count, stage.channel.held_count) == (1, 1, 1)
+    stage.send("basic.ack", delivery_tag=2)
+    assert [(sent.fields["delivery_tag"], sent.fields["redelivered"]) for sent in stage.bench.sent()] == [(3, True)]
+
+
+@pytest.mark.parametrize("method", ["basic.ack", "basic.nack", "basic.reject"])
+@pytest.mark.parametrize("tag", [1, 2])
+def test_an_ack_that_comes_too_late_is_ignored_once(method: str, tag: int) -> None:
+    stage = Stage(2)
+    time_out(stage, 1, 2)
+    stage.bench.sent()
+    stage.send(method, delivery_tag=tag)
+    assert stage.tags_held() == [3, 4]
+    assert (stage.channel.late_acks_total, stage.queue.settled_total, stage.queue.discarded_total) == (1, 0, 0)
+    with pytest.raises(SoftError, match=f"unknown delivery tag {tag}"):
+        stage.send(method, delivery_tag=tag)
+
+
+@pytest.mark.parametrize("tag", [3, 4])
+def test_a_late_ack_of_many_counts_for_those_below_that_are_still_held(tag: int) -> None:
+    """Also if its own tag is not among the late."""
+    stage = Stage(5)
+    time_out(stage, 1, 3)
+    stage.bench.sent()
+    stage.send("basic.ack", delivery_tag=tag, multiple=True)
+    assert stage.tags_held() == list(range(tag + 1, 8))
+    assert (stage.channel.late_acks_total, stage.channel.acked_total) == (2, tag - 2)
+    with pytest.raises(SoftError):
+        stage.send("basic.ack", delivery_tag=1)
+
+
+def test_an_unknown_tag_is_refused_although_others_timed_out() -> None:
+    stage = Stage(3)
+    time_out(stage, 2)
+    with pytest.raises(SoftError, match="unknown delivery tag 9"):
+        stage.send("basic.ack", delivery_tag=9)
+    with pytest.raises(SoftError, match="unknown delivery tag 9"):
+        stage.send("basic.ack", delivery_tag=9, multiple=True)
+    assert stage.channel.late_acks_total == 0
+
+
+def test_a_late_ack_in_a_transaction_may_come_again_after_a_rollback_but_not_after_a_commit() -> None:
+    stage = Stage(2)
+    stage.channel.start_transaction()
+    time_out(stage, 1)
+    for end in (stage.channel.rollback, stage.channel.commit):
+        stage.send("basic.ack", delivery_tag=1)
+        end()
+    assert (stage.channel.late_acks_total, stage.queue.settled_total) == (2, 0)
+    with pytest.raises(SoftError, match="unknown delivery tag 1"):
+        stage.send("basic.ack", delivery_tag=1)
+
+
+def test_recover_leaves_late_acks_excused() -> None:
+    stage = Stage(2)
+    time_out(stage, 1)
+    stage.channel.recover()
+    stage.send("basic.ack", delivery_tag=1)
+    assert stage.channel.late_acks_total == 1
+
+
 # ---- the end
 
 

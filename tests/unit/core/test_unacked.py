@@ -86,6 +86,40 @@ def test_take_first_steps_over_what_was_taken_singly() -> None:
     assert unacked.take_first(UNKNOWN).tag == 2
 
 
+@pytest.mark.parametrize(
+    ("tag", "expected"), [(0, 2), (1, 2), (2, 3), (3, 5), (5, 8), (7, 8), (8, 10), (10, 0), (UNKNOWN, 0)]
+)
+def test_the_lowest_tag_above_another(tag: int, expected: int) -> None:
+    assert holding([2, 3, 5, 8, 10]).first_above(tag) == expected
+
+
+def test_a_stretch_of_tags_is_shown_and_stays() -> None:
+    unacked = holding([2, 3, 5, 8, 10])
+    assert [entry.tag for entry in unacked.between(2, 8)] == [3, 5, 8]
+    assert [entry.tag for entry in unacked.between(0, UNKNOWN)] == [2, 3, 5, 8, 10]
+    assert unacked.between(5, 7) == unacked.between(10, UNKNOWN) == unacked.between(9, 2) == []
+    assert held_tags(unacked) == [2, 3, 5, 8, 10]
+    assert Unacked().between(0, UNKNOWN) == []
+
+
+def test_a_stretch_is_found_among_any_holes() -> None:
+    entries = delivered(range(1, 301))
+    rolls = random.Random(7)
+    unacked = Unacked()
+    for entry in entries:
+        unacked.add(entry)
+    left = list(range(1, 301))
+    while left:
+        low, high = sorted(rolls.sample(range(302), 2))
+        assert [entry.tag for entry in unacked.between(low, high)] == [tag for tag in left if low < tag <= high]
+        assert unacked.first_above(low) == next((tag for tag in left if tag > low), 0)
+        start = rolls.randrange(len(left))
+        for tag in left[start : start + rolls.randrange(1, 20)]:
+            unacked.take(tag)
+            left.remove(tag)
+    assert unacked.between(0, UNKNOWN) == []
+
+
 def test_restored_entries_stand_in_their_old_places() -> None:
     unacked = holding([1, 2, 3, 4])
     taken = [unacked.take(3), unacked.take(1)]
