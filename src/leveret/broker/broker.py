@@ -48,6 +48,8 @@ class Connected(Protocol):
 
     def disk_calmed(self) -> None: ...
 
+    def ack_timeouts_changed(self) -> None: ...
+
     def collect_located(self, number: int, found: dict[tuple[int, int], object]) -> None: ...
 
 
@@ -150,6 +152,7 @@ class Broker:
             self._reflect_vhost(record, change)
         elif isinstance(record, Policy):
             self.vhosts[record.vhost].policies_changed()
+            self._tell(lambda connection: connection.ack_timeouts_changed())
         elif isinstance(record, Permission):
             self._tell(lambda connection: connection.permissions_changed(record.user))
         elif isinstance(change, Removed):

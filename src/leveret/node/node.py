@@ -49,6 +49,8 @@ class Node:
             heartbeat_s=settings.limits.heartbeat_s,
             body_bytes_max=settings.limits.body_bytes_max,
             handshake_deadline_s=settings.limits.handshake_deadline_s,
+            ack_timeout_ms=settings.limits.ack_timeout_ms,
+            ack_timeout_action=settings.limits.ack_timeout_action,
             loopback_users=settings.auth.loopback_users,
             cluster_name=settings.cluster_name,
         )

@@ -11,7 +11,9 @@ from typing import Any
 
 import msgspec
 
+from leveret.catalog.arguments import DURATION_MS_MAX
 from leveret.errors import ConfigError
+from leveret.session.ack_timeouts import ACTIONS
 from leveret.storage.store import SEGMENT_BYTES
 from leveret.wire import limits
 
@@ -34,6 +36,10 @@ class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     heartbeat_s: int = limits.HEARTBEAT_S
     body_bytes_max: int = limits.BODY_BYTES_MAX
     handshake_deadline_s: float = limits.HANDSHAKE_DEADLINE_S
+    # How long a client may hold a message without acknowledging it, unless its queue or consumer says; 0 for ever.
+    ack_timeout_ms: int = 0
+    # What is then done: the message goes back, or the channel is closed as RabbitMQ does.
+    ack_timeout_action: str = "requeue"
 
 
 class AuthSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,6 +129,10 @@ def _check(settings: Settings) -> None:
     _check_range("heartbeat_s", chosen.heartbeat_s, 0, 65535)
     _check_range("body_bytes_max", chosen.body_bytes_max, 1, 2**31)
     _check_range("handshake_deadline_s", chosen.handshake_deadline_s, 0.1, 3600)
+    _check_range("ack_timeout_ms", chosen.ack_timeout_ms, 0, DURATION_MS_MAX)
+    if chosen.ack_timeout_action not in ACTIONS:
+        action = chosen.ack_timeout_action
+        raise ConfigError(f"limits.ack_timeout_action is {action!r}; use one of {', '.join(ACTIONS)}")
     _check_range("segment_bytes", settings.storage.segment_bytes, 64 * 1024, 512 * 1024 * 1024, "storage")
     _check_alarms(settings.alarms)
 

@@ -62,6 +62,7 @@ class Classic:
         )
 
     def govern(self, queue: ClassicQueue, arguments: Arguments) -> None:
+        queue.ack_timeout_ms = arguments.get("x-consumer-timeout", -1)
         rules = rules_from(arguments)
         # Most queues have none, and may go on without looking at every message.
         if not rules.plain or not queue.rules.plain:

@@ -10,6 +10,7 @@ from leveret.catalog import arguments as check
 from leveret.core.consumer import Consumer, Getter
 from leveret.core.contract import Queue
 from leveret.errors import HardError, SoftError
+from leveret.session.ack_timeouts import expect_acks
 from leveret.session.channel import ChannelDesk
 from leveret.session.suspension import FOR_LOAD
 from leveret.wire.basic_methods import (
@@ -29,6 +30,7 @@ from leveret.wire.basic_methods import (
 CONSUMER_ARGUMENT_CHECKS: dict[str, check.Check] = {
     "x-priority": check.integer,
     "x-cancel-on-ha-failover": check.boolean,
+    "x-consumer-timeout": check.duration,
 }
 # Priorities are 32-bit in the data plane; nobody needs more, and RabbitMQ's own are small.
 PRIORITY_MAX = 2**31 - 1
@@ -63,6 +65,9 @@ def consume(desk: ChannelDesk, method: BasicConsume) -> None:
     priority = _checked_priority(method.arguments, what)
     _check_exclusive(queue, method.exclusive, what)
     consumer = _add_consumer(desk, method, queue, tag, priority)
+    if not method.no_ack:
+        consumer.ack_timeout_ms = method.arguments.get("x-consumer-timeout", -1)
+        expect_acks(desk, consumer)
     queue.subscribe(consumer)
 
 
@@ -138,7 +143,8 @@ def get(desk: ChannelDesk, method: BasicGet) -> None:
 
 def _answer_get(desk: ChannelDesk, queue: Queue, no_ack: bool) -> bool:
     """False if the answer must wait for the disk."""
-    found = Getter(desk.core, queue, no_ack).fetch()
+    getter = Getter(desk.core, queue, no_ack)
+    found = getter.fetch()
     if found is None:
         # On disk: nothing else of this client is handled until it is here, since answers come in order.
         session = desk.session
@@ -147,6 +153,8 @@ def _answer_get(desk: ChannelDesk, queue: Queue, no_ack: bool) -> bool:
         return False
     if not found:
         desk.send(BasicGetEmpty())
+    elif not no_ack:
+        expect_acks(desk, getter)
     return True
 
 

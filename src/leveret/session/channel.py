@@ -19,6 +19,7 @@ from leveret.core.properties import Properties
 from leveret.core.router import Exchange
 from leveret.errors import SoftError
 from leveret.queues.delay import delayed
+from leveret.session.ack_timeouts import AckTimeouts
 from leveret.wire.basic_methods import BasicCancel
 from leveret.wire.codec import encode_method
 from leveret.wire.method import Method
@@ -32,6 +33,7 @@ REPLY_TO = REPLY_TO_PREFIX.encode()
 class ChannelDesk:
     __slots__ = (
         "__weakref__",
+        "ack_timeouts",
         "core",
         "last_queue",
         "number",
@@ -51,6 +53,8 @@ class ChannelDesk:
         self.prefetch_bytes = 0
         # This channel's direct reply-to address while it has a reply consumer.
         self.reply_name: bytes | None = None
+        # Made when the first timeout comes into force.
+        self.ack_timeouts: AckTimeouts | None = None
         intake = Intake(
             number,
             session.outbox,
@@ -147,6 +151,9 @@ class ChannelDesk:
         of a single-active queue is handed messages at once and must get them in order; it goes to others all the same,
         since nobody on a closing channel can take."""
         core = self.core
+        if self.ack_timeouts is not None:
+            self.ack_timeouts.stop()
+            self.ack_timeouts = None
         core.intake.flush_confirms()
         core.start_closing()
         core.intake.abandon()

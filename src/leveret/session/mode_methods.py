@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leveret.errors import SoftError
+from leveret.session.ack_timeouts import recheck_acks
 from leveret.session.channel import ChannelDesk
 from leveret.wire.access_methods import AccessRequest, AccessRequestOk
 from leveret.wire.confirm_methods import ConfirmSelect, ConfirmSelectOk
@@ -41,6 +42,8 @@ def tx_commit(desk: ChannelDesk, method: TxCommit) -> None:
 def tx_rollback(desk: ChannelDesk, method: TxRollback) -> None:
     _check_transactional(desk)
     desk.core.rollback()
+    if desk.ack_timeouts is not None:
+        recheck_acks(desk)
     desk.send(TxRollbackOk())
 
 

@@ -19,6 +19,7 @@ from leveret.errors import AmqpError, HardError, SoftError
 from leveret.runtime.log import get_logger
 from leveret.runtime.network import PAUSE_DISK, Pump, Switchboard
 from leveret.session import basic_methods, channel_methods, exchange_methods, handshake, mode_methods, queue_methods
+from leveret.session.ack_timeouts import recheck_acks
 from leveret.session.blocking import Blocking
 from leveret.session.channel import ChannelDesk
 from leveret.session.heartbeat import Heartbeat
@@ -179,7 +180,7 @@ class Session:
             except Exception:
                 fresh = False
                 log.exception("connection handler failed", peer=self.peer_name, user=self.user)
-                self._fail_internally()
+                self.fail_internally()
             handled += 1
             if (handled == METHODS_A_TURN or self.outbox.flooded()) and not self._suspended:
                 # Others want their turn, too; and a client that does not read its answers gets no more of them.
@@ -313,16 +314,19 @@ class Session:
             error.method = BasicPublish.METHOD
         class_id, method_id = error.method >> 16, error.method & 0xFFFF
         if isinstance(error, SoftError) and number in self.desks:
-            log.info("channel closed by error", peer=self.peer_name, channel=number, error=str(error))
-            desk = self.desks[number]
-            desk.release()
-            desk.core.start_closing()
-            desk.send(ChannelClose(error.code, error.reply_text, class_id, method_id))
+            self.close_channel(self.desks[number], error)
             return
         log.info("connection closed by error", peer=self.peer_name, error=str(error))
         self._start_close(ConnectionClose(error.code, error.reply_text, class_id, method_id))
 
-    def _fail_internally(self) -> None:
+    def close_channel(self, desk: ChannelDesk, error: AmqpError) -> None:
+        """Gives back what the channel holds and says why; it is forgotten when the client has answered."""
+        log.info("channel closed by error", peer=self.peer_name, channel=desk.number, error=str(error))
+        desk.release()
+        desk.core.start_closing()
+        desk.send(ChannelClose(error.code, error.reply_text, error.method >> 16, error.method & 0xFFFF))
+
+    def fail_internally(self) -> None:
         """A mistake of ours: the client is told so, or let go if even that fails. Nobody else is touched."""
         try:
             self.fail(HardError(541, "the broker made a mistake; its log says more"))
@@ -428,8 +432,18 @@ class Session:
         for desk in self.desks.values():
             desk.core.collect_located(number, found)
 
+    def ack_timeouts_changed(self) -> None:
+        """Queues have got other timeouts for acknowledgements."""
+        for desk in self.desks.values():
+            if desk.is_open:
+                recheck_acks(desk)
+
+    @property
+    def held_up(self) -> bool:
+        """Whether the broker does not read the client, because of an alarm or a slow disk."""
+        return bool(self._suspended & FOR_ALARM) or self.connection_id in self.broker.stalled
+
     def heed_heartbeats(self) -> None:
         """A client that is held up, by an alarm, by the disk or by both, is not read: its silence says nothing then."""
         if self._heartbeat is not None:
-            held_up = self._suspended & FOR_ALARM or self.connection_id in self.broker.stalled
-            self._heartbeat.listen(not held_up)
+            self._heartbeat.listen(not self.held_up)

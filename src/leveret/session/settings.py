@@ -13,6 +13,9 @@ class SessionSettings(msgspec.Struct, frozen=True):
     heartbeat_s: int = limits.HEARTBEAT_S
     body_bytes_max: int = limits.BODY_BYTES_MAX
     handshake_deadline_s: float = limits.HANDSHAKE_DEADLINE_S
+    # Milliseconds until an unacked delivery is late, 0 for never, and what happens then: "requeue" or "close".
+    ack_timeout_ms: int = 0
+    ack_timeout_action: str = "requeue"
     # Users who may log in only from this machine.
     loopback_users: tuple[str, ...] = ("guest",)
     cluster_name: str = "leveret"

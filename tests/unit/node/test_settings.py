@@ -31,6 +31,7 @@ def test_without_a_file_the_defaults_hold() -> None:
     limits = settings.limits
     assert (limits.frame_max, limits.channel_max, limits.heartbeat_s) == (131072, 2047, 60)
     assert (limits.body_bytes_max, limits.handshake_deadline_s) == (128 * 1024 * 1024, 10.0)
+    assert (limits.ack_timeout_ms, limits.ack_timeout_action) == (0, "requeue")
     assert settings.auth.loopback_users == ("guest",)
 
 
@@ -118,6 +119,8 @@ def test_a_section_that_is_no_table_is_refused_although_the_command_line_sets_so
         ("[limits]\nheartbeat_s = 65536", "limits.heartbeat_s is 65536"),
         ("[limits]\nbody_bytes_max = 0", "limits.body_bytes_max is 0"),
         ("[limits]\nhandshake_deadline_s = 0", "limits.handshake_deadline_s is 0"),
+        ("[limits]\nack_timeout_ms = -1", "limits.ack_timeout_ms is -1; it must be from 0 to"),
+        ('[limits]\nack_timeout_action = "drop"', "ack_timeout_action is 'drop'; use one of requeue, close"),
         ("[limits]\nhandshake_deadline_s = inf", "limits.handshake_deadline_s is inf"),
         ("[limits]\nhandshake_deadline_s = nan", "limits.handshake_deadline_s is nan"),
         ('log_level = "loud"', "log_level is 'loud'; use one of debug, info, warning, error"),
