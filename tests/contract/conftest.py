@@ -8,12 +8,13 @@ import pytest
 
 from tests.conformance.conftest import Connect, client, connect, target, topology
 from tests.conformance.target import Target
-from tests.contract.letters import Publisher
+
+pytest.register_assert_rewrite("tests.contract.letters")
+from tests.contract.letters import Publisher  # noqa: E402
 
 __all__ = ["client", "connect", "target", "topology"]
 
 SetPolicy = Callable[..., None]
-
 
 
 @pytest.fixture

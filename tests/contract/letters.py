@@ -142,7 +142,7 @@ def death(queue: str, reason: str, exchange: str, *routing_keys: str, expiration
 
 
 def again(table: Table, count: int = 1) -> Table:
-    """The table of a death as it stands once a later death was noted: its keys are then in order of the alphabet."""
+    """The table of a death that is not the message's first: its keys are in the order of the alphabet."""
     return dict(sorted({**table, "count": Typed(b"l", count)}.items()))
 
 
