@@ -2,19 +2,44 @@
 
 Every scenario here runs unchanged against both; `LEVERET_CONFORMANCE_TARGET=rabbitmq` chooses the oracle."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.conformance.conftest import Connect, client, connect, target, topology
 from tests.conformance.target import Target
+from tests.conformance.topology import unique_name
 
 pytest.register_assert_rewrite("tests.contract.letters")
-from tests.contract.letters import Publisher  # noqa: E402
+from tests.contract.letters import Publisher, Table  # noqa: E402
 
 __all__ = ["client", "connect", "target", "topology"]
 
-SetPolicy = Callable[..., None]
+
+class Policies:
+    """Policies of one test: for one queue or exchange each, and gone when the test ends."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.set_now: dict[str, bool] = {}
+
+    def set(
+        self, subject: str, definition: Table, *, priority: int = 0, apply_to: str = "all", operator: bool = False
+    ) -> str:
+        """Sets a policy for what has this name; gives the policy's own."""
+        name = unique_name("policy")
+        self.set_now[name] = operator
+        self.target.set_policy(
+            name, f"^{subject}$", definition, priority=priority, apply_to=apply_to, operator=operator
+        )
+        return name
+
+    def clear(self, name: str) -> None:
+        self.target.clear_policy(name, operator=self.set_now.pop(name))
+
+    def clear_all(self) -> None:
+        for name in list(self.set_now):
+            self.clear(name)
 
 
 @pytest.fixture
@@ -24,14 +49,7 @@ def publisher(connect: Connect) -> Publisher:
 
 
 @pytest.fixture
-def set_policy(target: Target) -> Iterator[SetPolicy]:
-    """Sets policies as `Target.set_policy` does, and clears them when the test ends."""
-    made: dict[tuple[str, bool], None] = {}
-
-    def put(name: str, *words: object, operator: bool = False, **more: object) -> None:
-        made[name, operator] = None
-        target.set_policy(name, *words, operator=operator, **more)  # type: ignore[arg-type]
-
-    yield put
-    for name, operator in made:
-        target.clear_policy(name, operator=operator)
+def policies(target: Target) -> Iterator[Policies]:
+    made = Policies(target)
+    yield made
+    made.clear_all()

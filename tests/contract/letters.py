@@ -33,9 +33,7 @@ class Publisher:
         **properties: Value,
     ) -> str:
         """Gives "ack" or "nack", with "return " before it if the message came back."""
-        self.client.send(
-            self.channel, "basic.publish", exchange=exchange, routing_key=routing_key, mandatory=mandatory
-        )
+        self.client.send(self.channel, "basic.publish", exchange=exchange, routing_key=routing_key, mandatory=mandatory)
         raw = encode_properties(properties) if properties_raw is None else properties_raw
         self.client.send_content(self.channel, body, raw)
         return self.verdict()

@@ -133,9 +133,7 @@ def test_auto_deleted_queues_leave_no_letters(client: RawClient, publisher: Publ
     stays_empty(client, grave)
 
 
-def test_what_nobody_must_acknowledge_is_not_dead(
-    client: RawClient, publisher: Publisher, topology: Topology
-) -> None:
+def test_what_nobody_must_acknowledge_is_not_dead(client: RawClient, publisher: Publisher, topology: Topology) -> None:
     queue, grave = queue_with_dead_letters(client, topology)
     client.call(1, "basic.consume", queue=queue, no_ack=True, consumer_tag="mine")
     publisher.publish_all(queue, b"a")

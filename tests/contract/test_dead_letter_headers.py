@@ -271,9 +271,7 @@ def test_first_death_headers_of_the_publisher_are_replaced(
     assert {key: value for key, value in headers_of(letter).items() if key != "x-death"} == first(queue, "rejected")
 
 
-def test_a_redelivered_message_becomes_a_fresh_one(
-    client: RawClient, publisher: Publisher, topology: Topology
-) -> None:
+def test_a_redelivered_message_becomes_a_fresh_one(client: RawClient, publisher: Publisher, topology: Topology) -> None:
     queue, grave = queue_with_dead_letters(client, topology)
     publisher.publish_all(queue, b"body")
     client.send(1, "basic.reject", delivery_tag=hold(client, queue), requeue=True)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.conformance.amqp_codec import Value
 from tests.conformance.raw_client import RawClient
 from tests.conformance.topology import Topology, drain, unique_name
 from tests.contract.letters import (
@@ -20,9 +19,11 @@ from tests.contract.letters import (
 )
 
 
-def dying_queue(client: RawClient, topology: Topology, dlx: str, key: str | None = None, **more: Value) -> str:
+def dying_queue(
+    client: RawClient, topology: Topology, dlx: str, key: str | None = None, more: Table | None = None
+) -> str:
     """A queue whose dead letters go to this exchange."""
-    arguments: Table = {"x-dead-letter-exchange": dlx, **more}
+    arguments: Table = {"x-dead-letter-exchange": dlx, **(more or {})}
     if key is not None:
         arguments["x-dead-letter-routing-key"] = key
     return topology.queue(client, arguments=arguments)
@@ -220,15 +221,15 @@ class TestCycles:
     """A message may come back to a queue where it died only if somebody rejected it on the way."""
 
     def test_expired_in_a_circle_of_one(self, client: RawClient, publisher: Publisher, topology: Topology) -> None:
-        queue = dying_queue(client, topology, "", **{"x-message-ttl": 100})
+        queue = dying_queue(client, topology, "", more={"x-message-ttl": 100})
         publisher.publish_all(queue, b"a", b"b")
         wait_for_ready(client, queue, 0)
         stays_empty(client, queue)
 
     def test_expired_in_a_circle_of_two(self, client: RawClient, publisher: Publisher, topology: Topology) -> None:
         back = topology.exchange(client, "fanout")
-        one = dying_queue(client, topology, back, **{"x-message-ttl": 100})
-        two = dying_queue(client, topology, "", one, **{"x-message-ttl": 100})
+        one = dying_queue(client, topology, back, more={"x-message-ttl": 100})
+        two = dying_queue(client, topology, "", one, more={"x-message-ttl": 100})
         client.call(1, "queue.bind", queue=two, exchange=back)
         witness = topology.bound_queue(client, back, "")
         publisher.publish_all(one, b"a")
@@ -240,7 +241,7 @@ class TestCycles:
         self, client: RawClient, publisher: Publisher, topology: Topology
     ) -> None:
         dlx = topology.exchange(client, "fanout")
-        queue = dying_queue(client, topology, dlx, **{"x-message-ttl": 100})
+        queue = dying_queue(client, topology, dlx, more={"x-message-ttl": 100})
         client.call(1, "queue.bind", queue=queue, exchange=dlx)
         grave = topology.bound_queue(client, dlx, "")
         publisher.publish_all(queue, b"a")
@@ -248,7 +249,7 @@ class TestCycles:
         stays_empty(client, queue, grave)
 
     def test_dropped_from_a_full_queue(self, client: RawClient, publisher: Publisher, topology: Topology) -> None:
-        queue = dying_queue(client, topology, "", **{"x-max-length": 1})
+        queue = dying_queue(client, topology, "", more={"x-max-length": 1})
         publisher.publish_all(queue, b"a", b"b")
         assert ready(client, queue) == 1
         assert drain(client, queue) == [b"b"]
@@ -269,7 +270,7 @@ class TestCycles:
     def test_expired_after_a_rejection(self, client: RawClient, publisher: Publisher, topology: Topology) -> None:
         """Rejected in one, expired in the other: the rejection is in the circle, so it goes round."""
         one = topology.queue(client)
-        waiting = dying_queue(client, topology, "", one, **{"x-message-ttl": 100})
+        waiting = dying_queue(client, topology, "", one, more={"x-message-ttl": 100})
         client.call(1, "queue.delete", queue=one)
         arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": waiting}
         client.call(1, "queue.declare", queue=one, exclusive=True, arguments=arguments)

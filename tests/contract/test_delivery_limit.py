@@ -131,9 +131,7 @@ def test_a_consumer_sees_it_that_often(
     stays_empty(client, queue, grave)
 
 
-def test_a_lost_consumer_counts(
-    client: RawClient, connect: Connect, publisher: Publisher, topology: Topology
-) -> None:
+def test_a_lost_consumer_counts(client: RawClient, connect: Connect, publisher: Publisher, topology: Topology) -> None:
     """Every delivery that was not acknowledged counts, whoever got it."""
     queue, grave = limited_queue(client, topology, 1)
     publisher.publish_all(queue, b"poison")

@@ -121,9 +121,7 @@ class TestNoRoomAtAll:
         assert ready(client, queue) == 0
 
 
-def test_messages_that_somebody_holds_do_not_count(
-    client: RawClient, publisher: Publisher, topology: Topology
-) -> None:
+def test_messages_that_somebody_holds_do_not_count(client: RawClient, publisher: Publisher, topology: Topology) -> None:
     queue = topology.queue(client, arguments={"x-max-length": 2})
     publisher.publish_all(queue, b"1", b"2")
     assert [hold(client, queue) for _ in range(2)] == [1, 2]
@@ -153,9 +151,7 @@ def test_what_comes_back_counts_and_stands_first_in_line_to_go(
     assert drain(client, queue) == [b"3", b"4"]
 
 
-def test_what_comes_back_pushes_older_messages_out(
-    client: RawClient, publisher: Publisher, topology: Topology
-) -> None:
+def test_what_comes_back_pushes_older_messages_out(client: RawClient, publisher: Publisher, topology: Topology) -> None:
     queue, grave = queue_with_dead_letters(client, topology, {"x-max-length": 3})
     publisher.publish_all(queue, b"1", b"2", b"3")
     tags = [hold(client, queue) for _ in range(3)]

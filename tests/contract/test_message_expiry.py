@@ -34,7 +34,11 @@ short_lived = pytest.mark.parametrize(("arguments", "properties"), SHORT_LIVES)
 
 @short_lived
 def test_messages_expire(
-    client: RawClient, publisher: Publisher, topology: Topology, arguments: dict[str, Value], properties: dict[str, Value]
+    client: RawClient,
+    publisher: Publisher,
+    topology: Topology,
+    arguments: dict[str, Value],
+    properties: dict[str, Value],
 ) -> None:
     queue = topology.queue(client, arguments=arguments)
     publisher.publish_all(queue, b"a", b"b", b"c", **properties)
@@ -44,7 +48,11 @@ def test_messages_expire(
 
 @short_lived
 def test_expired_messages_are_dead_lettered_in_order(
-    client: RawClient, publisher: Publisher, topology: Topology, arguments: dict[str, Value], properties: dict[str, Value]
+    client: RawClient,
+    publisher: Publisher,
+    topology: Topology,
+    arguments: dict[str, Value],
+    properties: dict[str, Value],
 ) -> None:
     queue, grave = queue_with_dead_letters(client, topology, arguments)
     publisher.publish_all(queue, b"a", b"b", b"c", **properties)
@@ -55,7 +63,11 @@ def test_expired_messages_are_dead_lettered_in_order(
 
 @short_lived
 def test_a_dead_letter_does_not_expire_again(
-    client: RawClient, publisher: Publisher, topology: Topology, arguments: dict[str, Value], properties: dict[str, Value]
+    client: RawClient,
+    publisher: Publisher,
+    topology: Topology,
+    arguments: dict[str, Value],
+    properties: dict[str, Value],
 ) -> None:
     """Its expiration is no property any more, whoever made it expire, but is told by x-death."""
     queue, grave = queue_with_dead_letters(client, topology, arguments)
@@ -300,9 +312,7 @@ def test_odd_ways_to_say_soon(client: RawClient, publisher: Publisher, topology:
         ("315360000001", "{value_too_large,315360000001}"),
     ],
 )
-def test_bad_expirations_close_the_channel(
-    client: RawClient, topology: Topology, expiration: str, reason: str
-) -> None:
+def test_bad_expirations_close_the_channel(client: RawClient, topology: Topology, expiration: str, reason: str) -> None:
     queue = topology.queue(client)
     client.publish(1, "", queue, b"a", {"expiration": expiration})
     text = f"PRECONDITION_FAILED - invalid expiration '{expiration}': {reason}"

@@ -105,9 +105,7 @@ def test_a_message_given_back_takes_its_old_place(client: RawClient, publisher: 
     assert [letter["redelivered"] for letter in letters] == [False, True, True, False, True, False, False]
 
 
-def test_what_a_consumer_holds_is_not_overtaken_any_more(
-    client: RawClient, publisher: Publisher, queue: str
-) -> None:
+def test_what_a_consumer_holds_is_not_overtaken_any_more(client: RawClient, publisher: Publisher, queue: str) -> None:
     client.call(1, "basic.qos", prefetch_count=1)
     client.call(1, "basic.consume", queue=queue)
     publish(publisher, queue, (b"low", 0))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conformance.raw_client import RawClient
 from tests.conformance.topology import Topology, refusal_of, wait_for
-from tests.contract.letters import Publisher, queue_with_dead_letters, stays_empty
+from tests.contract.letters import Publisher, Table, queue_with_dead_letters, stays_empty
 
 
 def exists(publisher: Publisher, queue: str) -> bool:
@@ -47,9 +47,9 @@ def test_its_bindings_go_with_it(client: RawClient, publisher: Publisher, topolo
     ids=["declare", "passive declare", "get"],
 )
 def test_using_it_keeps_it(
-    client: RawClient, publisher: Publisher, topology: Topology, method: str, flags: dict[str, bool]
+    client: RawClient, publisher: Publisher, topology: Topology, method: str, flags: Table
 ) -> None:
-    arguments = {"arguments": {"x-expires": 1000}} if method == "queue.declare" else {}
+    arguments: Table = {"arguments": {"x-expires": 1000}} if method == "queue.declare" else {}
     queue = topology.queue(client, arguments={"x-expires": 1000})
     end = time.monotonic() + 2
     while time.monotonic() < end:

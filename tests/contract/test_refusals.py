@@ -35,9 +35,7 @@ def test_publishers_with_confirms_are_told(
 
 
 @both
-def test_publishers_without_confirms_are_not(
-    client: RawClient, topology: Topology, overflow: dict[str, Value]
-) -> None:
+def test_publishers_without_confirms_are_not(client: RawClient, topology: Topology, overflow: dict[str, Value]) -> None:
     queue = topology.queue(client, arguments={"x-max-length": 2, **overflow})
     for body in (b"1", b"2", b"3"):
         client.publish(1, "", queue, body, mandatory=True)

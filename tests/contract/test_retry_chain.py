@@ -9,7 +9,7 @@ import pytest
 
 from tests.conformance.raw_client import Method, RawClient
 from tests.conformance.topology import Topology
-from tests.contract.letters import Publisher, collect, deaths, headers_of, reasons, ready, stays_empty
+from tests.contract.letters import Publisher, collect, deaths, headers_of, ready, reasons, stays_empty
 
 PAUSES_MS = (50, 100, 150, 200)
 
@@ -108,7 +108,7 @@ def test_the_reprocessed_message_can_fail_again(client: RawClient, publisher: Pu
 
 
 def test_counting_by_deaths_alone(client: RawClient, publisher: Publisher, topology: Topology) -> None:
-    """A queue and a pause that are each other's dead letter exchange: a rejection starts a round, x-death counts them."""
+    """Queue and pause are each other's dead letter exchange: a rejection starts a round, and x-death counts rounds."""
     out, back = topology.exchange(client, "fanout"), topology.exchange(client, "fanout")
     work = topology.queue(client, arguments={"x-dead-letter-exchange": out})
     pause = topology.queue(client, arguments={"x-dead-letter-exchange": back, "x-message-ttl": 80})
