@@ -129,6 +129,8 @@ class Window(Noting):
         for seconds, digest, segment, own in sorted(found, key=second_of):
             value = make_value(seconds * 1000, own)
             if not self.is_over(value, now):
+                # One that was forgotten and seen again is as young as the last time.
+                self.keys.pop(digest, None)
                 self.keys[digest] = value
                 self.noted.setdefault(segment, []).append(digest)
         self.forget_old(now)
