@@ -209,7 +209,7 @@ class ClassicQueue(PlainQueue):
         the next one. Stops at the first message that may stay."""
         left = SWEPT_A_STEP
         while self.ready.count > 0:
-            over = self.is_over_limits()
+            over = self.is_over_limits() and self.sentence() == 0
             if not self.ready.has_next():
                 if over and not self.rules.buries and not self.ready.has_load():
                     self.ready.warm_up()
@@ -263,15 +263,20 @@ class ClassicQueue(PlainQueue):
         expiry = self.expiry_of(self.ready.next_message())
         return expiry != 0 and expiry <= self.office.now
 
-    def verdict(self):
-        """Why the head must leave; 0 if it may stay."""
+    def sentence(self):
+        """Why the head must leave for what became of it before, whether it is in memory or not; 0 if it need not."""
         entry = self.ready.next_returned()
         if entry is not None:
             if self.doomed is not None and entry.position in self.doomed:
                 return REJECTED
             if self.rules.delivery_limit >= 0 and entry.delivery_count > self.rules.delivery_limit:
                 return DELIVERY_LIMIT
-        return EXPIRED if self.has_expired() else 0
+        return 0
+
+    def verdict(self):
+        """Why the head must leave; 0 if it may stay."""
+        reason = self.sentence()
+        return EXPIRED if reason == 0 and self.has_expired() else reason
 
     def set_alarm(self):
         """The head may stay for now."""
