@@ -409,9 +409,9 @@ class ClassicQueue(PlainQueue):
         self.ledger.handed = book.handed
         if book.handed > 0:
             self.ledger.note_again(0)
-        if ready < book.count:
+        if ready < book.count or book.delay_sequence > 0:
             self.delays = Delays(self, self.shelf, self.ledger, self.office)
-            self.delays.restore(book.slots, ready, book.count - ready)
+            self.delays.restore(book.slots, ready, book.count - ready, book.delay_sequence)
         if book.expiring:
             self.expiring = self.watchful = True
         if self.watchful and ready > 0:
