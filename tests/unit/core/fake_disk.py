@@ -71,7 +71,10 @@ class FakeDisk:
         number = self._numbers[paging]
         self._numbers[paging] += 1
         self.images[number] = bytearray(HEAD_BYTES)
-        return Segment(number, number * 7919 % (1 << 32), None, HEAD_BYTES)
+        return Segment(number, self.salt_of(number), None, HEAD_BYTES)
+
+    def salt_of(self, number: int) -> int:
+        return number * 7919 % (1 << 32)
 
     def ledger(self, queue_id: int = 1) -> Ledger:
         return Ledger(self.journal, queue_id)
