@@ -61,7 +61,7 @@ class Broker:
         self.store = store
         self.catalog = Catalog()
         # What queues share: the time, dead letters, alarms.
-        self.office = Office(clock.now_ms())
+        self.office = Office(clock.now_ms(), journal=None if store is None else store.journal)
         self.agenda = Agenda(clock.now_ms, self.tick, lambda: self.kick())
         self.office.alarm = self.agenda.put
         self.post_office = PostOffice(self.office, None if store is None else store.journal, self, clock.wall)

@@ -104,16 +104,10 @@ class LiveVhost:
         properties = message.properties
         if properties.has_cc:
             targets, properties = resolve_copies(self.router, exchange, message.routing_key, properties)
-            stamp = message.stamp
             message = make_message(message.address, properties, message.body)
-            message.stamp = stamp
         else:
             targets = self.router.resolve(exchange, [message.routing_key], properties)
-        message.lone = len(targets) == 1
-        if self._store is not None:
-            self._store.journal.room = len(targets)
-        for queue in targets:
-            queue.receive(message)
+        self._office.deliver(message, targets)
 
     def _alternate(self, record: ExchangeRecord) -> bytes | None:
         arguments = effective_exchange_arguments(record, *self.policies.of_exchange(record))

@@ -76,6 +76,7 @@ cdef class Queue:
     cpdef object unsubscribe(self, Subscriber subscriber)
     cpdef object ready_count(self)
     cpdef object purge(self)
+    cpdef int postpone(self, Message message) except -1
     cpdef int arrive(self, Message message) except -1
     cpdef int letter_sent(self, object letter) except -1
     cpdef object restore(self, object book, bint all_seen)
