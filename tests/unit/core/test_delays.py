@@ -237,6 +237,19 @@ def test_the_new_place_is_logged_before_the_old_one_is_settled() -> None:
     assert (live, disk.live()) == ([1], 0)
 
 
+def test_what_is_due_has_room_for_one_target_whatever_was_published_before() -> None:
+    disk = FakeDisk()
+    office = Office(NOW, journal=disk.journal)
+    queue = disk.queue(office=office)
+    office.deliver_later(persistent(b"x"), queue, 10)
+    office.deliver(persistent(b"y"), [disk.queue(2), disk.queue(3)])
+    office.now += 10
+    queue.delays.ring()
+    disk.commit()
+    first, *_, last = disk.noted(PLACED)
+    assert (last.queue, last.b) == (first.queue, first.b), "it is as long as when it had one target before"
+
+
 def test_a_cancelled_one_is_settled() -> None:
     disk = FakeDisk()
     bench = Bench(disk)

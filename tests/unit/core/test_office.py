@@ -9,9 +9,11 @@ import pytest
 from leveret.core.office import REASONS, Office
 from leveret.core.queue import ClassicQueue
 from leveret.core.rules import Rules
-from tests.unit.core.fake_disk import FakeDisk, persistent
+from tests.unit.core.fake_disk import PLACED, FakeDisk, persistent
+from tests.unit.core.takers import ready_bodies
 from tests.unit.queues.dataplane import message
 
+NOW = 1_700_000_000_000
 REJECTED = 1
 # As core.office has it.
 LETTERS_MAX = 1024
@@ -108,3 +110,54 @@ def test_letters_with_a_record_in_a_segment_are_found(position: int, durable: bo
     located.clear()
     office.collect_located(2, located)
     assert located == {}
+
+
+# ---- what the broker sends on
+
+
+def test_what_is_delivered_is_stamped_and_counted_where_it_was_taken() -> None:
+    office, one = Office(500), message(b"x")
+    full, gone, free = (ClassicQueue(name, None, office=office) for name in (b"full", b"gone", b"free"))
+    full.set_rules(Rules(length_max=0, overflow=1))
+    gone.close()
+    assert office.deliver(one, [full, gone, free]) == 1
+    assert (one.stamp, one.lone, ready_bodies(free)) == (500, False, [b"x"])
+
+
+def test_what_goes_to_one_queue_is_its_alone() -> None:
+    office, one = Office(), message(b"x")
+    assert office.deliver(one, [ClassicQueue(b"q", None)]) == 1
+    assert one.lone
+
+
+def test_several_durable_queues_share_one_record() -> None:
+    disk = FakeDisk()
+    office, one = Office(journal=disk.journal), persistent()
+    assert office.deliver(one, [disk.queue(1), disk.queue(2)]) == 2
+    disk.commit()
+    assert [(note.queue, note.first) for note in disk.noted(PLACED)] == [(1, 1), (2, 1)]
+    assert disk.scan(1).records == 2
+
+
+def test_what_is_delivered_later_waits_in_the_queue() -> None:
+    disk = FakeDisk()
+    office, one = Office(NOW, journal=disk.journal), persistent()
+    queue = disk.queue(office=office)
+    office.deliver_later(one, queue, 50)
+    assert (queue.ready_count(), queue.delayed_count(), one.stamp, one.lone) == (0, 1, NOW + 50, True)
+    disk.commit()
+    assert len(disk.noted(PLACED)) == 1
+
+
+def test_what_goes_nowhere_leaves_room_in_the_log_for_what_is_kept_next() -> None:
+    """Else the next record would have none for its target, which would be written over what follows."""
+    disk = FakeDisk()
+    office = Office(NOW, journal=disk.journal)
+    queue, waiting = disk.queue(office=office), persistent(b"delayed")
+    office.deliver_later(waiting, queue, 50)
+    assert office.deliver(message(), []) == 0
+    office.now += 50
+    queue.delays.ring()
+    disk.commit()
+    assert [note.first < 1 << 63 for note in disk.noted(PLACED)] == [False, True]
+    assert disk.book().count == 1
