@@ -27,7 +27,9 @@ def record(kind: str, arguments: dict[str, Any], id: int = 0, internal: bool = F
     return ExchangeRecord("/", "größe", kind, True, False, internal, arguments, id)
 
 
-def made(kind: str, arguments: dict[str, Any], id: int = 0, stock: Any = None, office: Office | None = None) -> Exchange:
+def made(
+    kind: str, arguments: dict[str, Any], id: int = 0, stock: Any = None, office: Office | None = None
+) -> Exchange:
     routed: list[tuple[Exchange, Message]] = []
     exchange = make_exchange(
         record(kind, arguments, id, True),
@@ -42,7 +44,13 @@ def made(kind: str, arguments: dict[str, Any], id: int = 0, stock: Any = None, o
 
 @pytest.mark.parametrize(
     ("kind", "keeps", "has_keys"),
-    [(PLAIN, False, False), (DELAYED, True, False), (DEDUPLICATING, True, True), (ASKED, True, True), (BOTH, True, True)],
+    [
+        (PLAIN, False, False),
+        (DELAYED, True, False),
+        (DEDUPLICATING, True, True),
+        (ASKED, True, True),
+        (BOTH, True, True),
+    ],
 )
 def test_which_exchanges_keep_something(kind: tuple[str, dict[str, Any]], keeps: bool, has_keys: bool) -> None:
     assert (keeps_something(record(*kind)), deduplicates(record(*kind))) == (keeps, has_keys)

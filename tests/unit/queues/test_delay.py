@@ -48,4 +48,6 @@ def test_more_than_ten_years_are_refused() -> None:
     with pytest.raises(SoftError) as refused:
         delayed(properties(DELAY_MS_MAX + 1))
     assert refused.value.code == 406
-    assert refused.value.text == f"invalid header 'x-delay': {DELAY_MS_MAX + 1} is more than {DELAY_MS_MAX} milliseconds"
+    assert (
+        refused.value.text == f"invalid header 'x-delay': {DELAY_MS_MAX + 1} is more than {DELAY_MS_MAX} milliseconds"
+    )

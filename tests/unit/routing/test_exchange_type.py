@@ -12,7 +12,6 @@ from leveret.errors import SoftError
 from leveret.routing.exchange_type import text_argument
 from leveret.routing.registry import EXCHANGE_TYPE_NAMES, exchange_type
 
-
 # What a type cannot do without.
 NEEDED = {"x-delayed-message": {"x-delayed-type": "direct"}, "x-message-deduplication": {"x-cache-size": 10}}
 
