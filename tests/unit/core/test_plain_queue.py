@@ -1,27 +1,27 @@
 """The queue without rules: order, turns, requeue to the old place, single active consumers, counts, and its end.
 
-Where a disk is behind it, it is a classic queue that has no rules, which leaves all of it to this machine."""
+It is a classic queue that has no rules, which leaves all of it to this machine."""
 
 from __future__ import annotations
 
 import random
 
-from leveret.core.plain_queue import PlainQueue
+from leveret.core.queue import ClassicQueue
 from tests.unit.core.fake_disk import COUNTED, HANDED, PLACED, SETTLED, FakeDisk
 from tests.unit.core.takers import Taker, ready_bodies
 from tests.unit.queues.dataplane import Workbench, message
 
 
-def new_queue(single_active: bool = False) -> PlainQueue:
-    return PlainQueue(b"q", None, single_active)
+def new_queue(single_active: bool = False) -> ClassicQueue:
+    return ClassicQueue(b"q", None, single_active)
 
 
-def publish(queue: PlainQueue, *bodies: bytes) -> None:
+def publish(queue: ClassicQueue, *bodies: bytes) -> None:
     for body in bodies:
         assert queue.publish(message(body)) == 0
 
 
-def totals(queue: PlainQueue) -> dict[str, int]:
+def totals(queue: ClassicQueue) -> dict[str, int]:
     names = ("published", "delivered", "redelivered", "settled", "requeued", "discarded")
     return {name: getattr(queue, f"{name}_total") for name in names if getattr(queue, f"{name}_total")}
 
@@ -270,7 +270,7 @@ def test_equal_calls_give_equal_state() -> None:
 # ---- durable
 
 
-def keep(queue: PlainQueue, *bodies: bytes) -> None:
+def keep(queue: ClassicQueue, *bodies: bytes) -> None:
     for body in bodies:
         assert queue.publish(message(body, delivery_mode=2)) == 0
 
@@ -365,7 +365,7 @@ def test_a_get_of_what_is_on_disk_comes_later() -> None:
 
 
 def test_who_waits_for_the_disk_is_called_when_there_is_nothing_more_to_wait_for() -> None:
-    def waiting() -> tuple[FakeDisk, PlainQueue, list[int]]:
+    def waiting() -> tuple[FakeDisk, ClassicQueue, list[int]]:
         disk, called = FakeDisk(), list[int]()
         queue = disk.queue(lazy=True)
         keep(queue, b"only one")

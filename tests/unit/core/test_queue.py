@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from leveret.core.plain_queue import PlainQueue
+from leveret.core.leveled_queue import LeveledQueue
 from leveret.core.rules import Rules
 from tests.unit.core.fake_disk import SETTLED, FakeDisk
 from tests.unit.core.rule_bench import NOW, Bench
@@ -22,7 +22,7 @@ SWEPT_A_STEP = 512
 # ---- without rules
 
 
-def play(queue: PlainQueue, seed: int) -> list[object]:
+def play(queue: LeveledQueue, seed: int) -> list[object]:
     rolls, takers = random.Random(seed), [Taker(capacity=3) for _ in range(3)]
     for number in range(300):
         choice, taker = rolls.randrange(7), takers[rolls.randrange(3)]
@@ -45,7 +45,7 @@ def play(queue: PlainQueue, seed: int) -> list[object]:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_without_rules_or_with_rules_that_never_bite_it_is_the_plain_queue(seed: int) -> None:
-    plain = play(PlainQueue(b"q", None), seed)
+    plain = play(LeveledQueue(b"q", None, False, None, None, False, 0), seed)
     assert play(Bench().queue, seed) == plain
     assert play(Bench(features={"priority_max": 5}).queue, seed) == plain
     never = Bench(ttl_ms=10**9, length_max=10**9, bytes_max=10**9, delivery_limit=10**9)
