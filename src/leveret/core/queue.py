@@ -193,7 +193,10 @@ class ClassicQueue(PlainQueue):
     # ---- what leaves at the head
 
     def is_over_limits(self):
+        """Whether something must leave for others: a queue that refuses drops nothing, however much comes back to it."""
         rules = self.rules
+        if rules.overflow != DROP_HEAD:
+            return False
         if rules.length_max >= 0 and self.ready_total() > rules.length_max:
             return True
         return rules.bytes_max >= 0 and self.ready_bytes_total() > rules.bytes_max
