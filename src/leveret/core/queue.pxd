@@ -1,6 +1,6 @@
 cimport cython
 
-from leveret.core.contract cimport ACCEPTED, EMPTY, KNOWN, REFUSED, Entry, Subscriber
+from leveret.core.contract cimport ACCEPTED, EMPTY, KNOWN, LATER, REFUSED, Entry, Subscriber
 from leveret.core.dedup cimport Window, digest_of, own_ttl_of
 from leveret.core.delays cimport Delays
 from leveret.core.levels cimport Levels
@@ -47,7 +47,7 @@ cdef class ClassicQueue(PlainQueue):
     cpdef Py_ssize_t ready_total(self) except -1
     cpdef long long ready_bytes_total(self) except? -1
     @cython.locals(left=Py_ssize_t, over=bint, reason=int)
-    cpdef int sweep(self) except -1
+    cpdef bint sweep(self) except -1
     cpdef object go_on(self)
     cpdef object ring(self)
     cdef bint must_know_head(self)

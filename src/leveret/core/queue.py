@@ -15,7 +15,7 @@ from leveret.core.plain_queue import PlainQueue
 from leveret.core.rules import Rules
 
 if not cython.compiled:
-    from leveret.core.contract import ACCEPTED, EMPTY, KNOWN, REFUSED
+    from leveret.core.contract import ACCEPTED, EMPTY, KNOWN, LATER, REFUSED
     from leveret.core.office import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
     from leveret.core.pure_octets import read_u64
     from leveret.core.rules import DROP_HEAD, REJECT_AND_BURY
@@ -165,8 +165,7 @@ class ClassicQueue(PlainQueue):
     def dispatch(self):
         if not self.watchful:
             return PlainQueue.dispatch(self)
-        self.sweep()
-        if self.rota is None:
+        if self.sweep() or self.rota is None:
             return 0
         while self.ready.count > 0:
             subscriber = self.rota.next()
@@ -176,15 +175,15 @@ class ClassicQueue(PlainQueue):
                 self.fetch()
                 if not self.ready.has_next():
                     return 0
-                self.sweep()
-                continue
-            self.give(subscriber)
-            self.sweep()
+            else:
+                self.give(subscriber)
+            if self.sweep():
+                return 0
         return 0
 
     def get(self, getter):
-        if self.watchful:
-            self.sweep()
+        if self.watchful and self.sweep():
+            return LATER
         answer = PlainQueue.get(self, getter)
         if self.watchful and answer != EMPTY:
             self.sweep()
@@ -209,7 +208,8 @@ class ClassicQueue(PlainQueue):
 
     def sweep(self):
         """Lets go, from the head on, what has expired, is too much, or was handed out too often; then sets the alarm for
-        the next one. Stops at the first message that may stay."""
+        the next one. Stops at the first message that may stay. True if it stopped before: then nobody may get the
+        head, and the office calls again."""
         left = SWEPT_A_STEP
         while self.ready.count > 0:
             over = self.is_over_limits()
@@ -225,24 +225,26 @@ class ClassicQueue(PlainQueue):
                     self.fetch()
                     if self.ready.has_next():
                         continue
-                return 0
+                return False
             reason = MAXLEN if over and not self.has_expired() else self.verdict()
             if reason == 0:
                 self.set_alarm()
-                return 0
+                return False
             if left == 0 or self.office.is_full():
                 self.office.go_on_later(self)
-                return 0
+                return True
             left -= 1
             self.remove_head(reason)
         self.expiring = False
         self.watchful = not self.rules.plain or self.levels is not None or self.window is not None
-        return 0
+        return False
 
     def go_on(self):
-        """For the office: the sweep that was interrupted."""
+        """For the office: the sweep that was interrupted. Gets may wait for its end."""
         if not self.deleted:
             self.dispatch()
+            if self.awaiting is not None and self not in self.office.unfinished:
+                self.stop_awaiting()
 
     def ring(self):
         """For the office: the alarm's time has come."""
@@ -361,16 +363,18 @@ class ClassicQueue(PlainQueue):
     # ---- from disk
 
     def finish_load(self, load):
-        if self.levels is not None:
-            level = self.levels.loading(load)
-            if level is not None and level is not self.ready:
-                # Meanwhile something of a higher priority came: this is not the head any more.
-                level.finish_load(load)
-                self.dispatch()
-                return
-        PlainQueue.finish_load(self, load)
-        if self.levels is not None:
-            self.ready = self.levels.top()
+        if self.levels is None:
+            PlainQueue.finish_load(self, load)
+            return
+        level = self.levels.loading(load)
+        if level is None:
+            return
+        level.finish_load(load)
+        # Meanwhile something of a higher priority may have come, and what could not be read is gone.
+        self.ready = self.levels.top()
+        self.dispatch()
+        if self.ready.has_next() or self.ready.count == 0:
+            self.stop_awaiting()
 
     def is_loading(self, load):
         if self.levels is None:

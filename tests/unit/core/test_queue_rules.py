@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from leveret.core.office import Office
 from leveret.core.queue import ClassicQueue
 from leveret.core.rules import Rules
+from tests.unit.core.fake_disk import HEAD_BYTES, FakeDisk
 from tests.unit.core.test_queue import Taker, ready_bodies
 from tests.unit.queues.dataplane import message
 
 REJECT = 1
+EMPTY, GIVEN, LATER = 0, 1, 2
+
+
+def fill(queue: ClassicQueue) -> None:
+    """More that expires than leaves in one go, and one that stays."""
+    for _ in range(600):
+        old = message(b"old", expiration="10")
+        old.stamp = queue.office.now
+        queue.publish(old)
+    queue.publish(message(b"new"))
 
 
 def test_a_queue_that_refuses_drops_nothing_for_what_comes_back() -> None:
@@ -21,3 +33,70 @@ def test_a_queue_that_refuses_drops_nothing_for_what_comes_back() -> None:
     assert ready_bodies(queue) == [b"1", b"2"]
     queue.set_rules(Rules(length_max=0, overflow=REJECT))
     assert (ready_bodies(queue), queue.dropped_total) == ([b"1", b"2"], 0)
+
+
+def test_nobody_gets_what_must_leave_while_the_rest_of_it_has_to_wait() -> None:
+    office, taker = Office(1000), Taker()
+    queue = ClassicQueue(b"q", None, office=office)
+    fill(queue)
+    office.now = 2000
+    queue.subscribe(taker)
+    assert (taker.held, queue.expired_total) == ([], 512)
+    for worker in office.take_unfinished():
+        worker.go_on()
+    assert (taker.bodies(), queue.expired_total) == ([b"new"], 600)
+
+
+def test_a_get_waits_until_what_must_leave_has_left() -> None:
+    office, taker = Office(1000), Taker()
+    queue = ClassicQueue(b"q", None, office=office)
+    fill(queue)
+    office.now = 2000
+    answers = [queue.get(taker)]
+    queue.await_load(lambda: answers.append(queue.get(taker)))
+    for worker in office.take_unfinished():
+        worker.go_on()
+    assert (answers, taker.bodies()) == ([LATER, GIVEN], [b"new"])
+
+
+def test_a_get_that_waits_for_the_disk_hears_that_all_was_dropped_unread() -> None:
+    disk, taker = FakeDisk(), Taker()
+    queue = disk.queue(lazy=True)
+    queue.publish(message(b"1", delivery_mode=2))
+    answers = [queue.get(taker)]
+    queue.await_load(lambda: answers.append(queue.get(taker)))
+    queue.set_rules(Rules(length_max=0))
+    disk.commit()
+    assert not disk.load(queue)
+    assert answers == [LATER, EMPTY]
+
+
+def test_a_get_that_waits_for_the_disk_gets_what_came_with_a_higher_priority() -> None:
+    disk, taker = FakeDisk(window_bytes=1), Taker()
+    queue = ClassicQueue(b"q", None, shelf=disk.shelf, ledger=disk.ledger(), priority_max=5)
+    for body in (b"1", b"2", b"3"):
+        queue.publish(message(body, delivery_mode=2))
+    disk.commit()
+    assert queue.get(taker) == GIVEN
+    answers = [queue.get(taker)]
+    queue.await_load(lambda: answers.append(queue.get(taker)))
+    load = queue.take_load(disk.journal)
+    queue.publish(message(b"urgent", priority=5))
+    disk.read(load)
+    queue.finish_load(load)
+    assert (answers, taker.bodies()) == ([LATER, GIVEN], [b"1", b"urgent"])
+
+
+def test_what_has_a_lower_priority_goes_out_when_what_was_first_cannot_be_read() -> None:
+    disk, taker = FakeDisk(window_bytes=1), Taker()
+    queue = ClassicQueue(b"q", None, shelf=disk.shelf, ledger=disk.ledger(), lazy=True, priority_max=5)
+    queue.publish(message(b"urgent", delivery_mode=2, priority=5))
+    disk.commit()
+    queue.publish(message(b"other", delivery_mode=2))
+    disk.commit()
+    queue.subscribe(taker)
+    (segment,) = [disk.images[number] for number in disk.log_numbers()]
+    segment[HEAD_BYTES + 50] ^= 1
+    while disk.load(queue):
+        pass
+    assert taker.bodies() == [b"other"]
