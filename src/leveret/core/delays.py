@@ -145,6 +145,8 @@ class Delays:
         copy = make_message(message.address, message.properties, message.body)
         copy.stamp = self.office.now
         copy.lone = True
+        if self.ledger is not None:
+            self.ledger.journal.room = 1
         self.owner.arrive(copy)
         return self.let_go(position, location)
 

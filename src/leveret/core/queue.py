@@ -136,9 +136,9 @@ class ClassicQueue(PlainQueue):
             return ACCEPTED
         if message.properties.ttl_ms >= 0:
             self.expiring = self.watchful = True
-        # Alone in its list it is the next one, so its expiry counts.
+        # Alone in its list it is the next one: its expiry counts, and consumers may wait for others to come from disk.
         if self.ready.count == 1 or self.is_over_limits():
-            self.sweep()
+            self.dispatch()
         return ACCEPTED
 
     def push_to_level(self, message):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from leveret.core.office import Office
 from leveret.core.queue import ClassicQueue
 from leveret.core.rules import Rules
-from tests.unit.core.fake_disk import HEAD_BYTES, FakeDisk
+from tests.unit.core.fake_disk import HEAD_BYTES, PLACED, FakeDisk, read_notes
 from tests.unit.core.test_queue import Taker, ready_bodies
 from tests.unit.queues.dataplane import message
 
+NOW = 1_800_000_000_000
 REJECT = 1
 EMPTY, GIVEN, LATER = 0, 1, 2
 
@@ -100,3 +101,36 @@ def test_what_has_a_lower_priority_goes_out_when_what_was_first_cannot_be_read()
     while disk.load(queue):
         pass
     assert taker.bodies() == [b"other"]
+
+
+def test_what_comes_with_a_higher_priority_goes_out_while_the_rest_is_on_disk() -> None:
+    disk, taker = FakeDisk(window_bytes=1), Taker()
+    queue = ClassicQueue(b"q", None, shelf=disk.shelf, ledger=disk.ledger(), priority_max=5)
+    queue.publish(message(b"1", delivery_mode=2))
+    queue.publish(message(b"2", delivery_mode=2))
+    queue.subscribe(taker)
+    queue.publish(message(b"urgent", delivery_mode=2, priority=5))
+    assert taker.bodies() == [b"1", b"urgent"]
+    disk.commit()
+    disk.load(queue)
+    assert taker.bodies() == [b"1", b"urgent", b"2"]
+
+
+def test_a_released_message_has_a_record_with_room_for_its_one_queue() -> None:
+    """Whatever the journal made room for last: nothing, because a message had nowhere to go, or thousands of queues."""
+    for room in (0, 1000):
+        disk, office = FakeDisk(), Office(NOW)
+        queue = ClassicQueue(b"q", None, shelf=disk.shelf, ledger=disk.ledger(), office=office)
+        delayed = message(b"later", delivery_mode=2, headers={"x-delay": 10})
+        delayed.stamp = NOW + 10
+        queue.publish(delayed)
+        disk.journal.room = room
+        office.now = NOW + 10
+        queue.delays.ring()
+        queue.publish(message(b"next", delivery_mode=2))
+        disk.commit()
+        scan = disk.scan(1)
+        placed = [note for note in read_notes(scan.notes) if note.kind & 0xFF == PLACED]
+        assert scan.gaps == []
+        assert [(note.queue, note.first) for note in placed[1:]] == [(1, 1), (1, 2)]
+        assert placed[1].b < 200
