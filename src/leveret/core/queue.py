@@ -214,7 +214,7 @@ class ClassicQueue(PlainQueue):
         while self.ready.count > 0:
             over = self.is_over_limits()
             if not self.ready.has_next():
-                if over and not self.rules.buries and not self.ready.has_load():
+                if over and not self.rules.buries and self.doomed is None and not self.ready.has_load():
                     self.ready.warm_up()
                     if not self.ready.has_next():
                         self.dropped_total += 1
@@ -226,7 +226,9 @@ class ClassicQueue(PlainQueue):
                     if self.ready.has_next():
                         continue
                 return False
-            reason = MAXLEN if over and not self.has_expired() else self.verdict()
+            reason = self.verdict()
+            if reason == 0 and over:
+                reason = MAXLEN
             if reason == 0:
                 self.set_alarm()
                 return False

@@ -11,6 +11,7 @@ from tests.unit.queues.dataplane import message
 
 NOW = 1_800_000_000_000
 REJECT = 1
+REJECTED = 1
 EMPTY, GIVEN, LATER = 0, 1, 2
 
 
@@ -134,3 +135,21 @@ def test_a_released_message_has_a_record_with_room_for_its_one_queue() -> None:
         assert scan.gaps == []
         assert [(note.queue, note.first) for note in placed[1:]] == [(1, 1), (1, 2)]
         assert placed[1].b < 200
+
+
+def test_what_was_rejected_while_only_the_disk_had_it_leaves_as_rejected_from_a_full_queue() -> None:
+    disk, office, taker = FakeDisk(), Office(NOW), Taker()
+    queue = ClassicQueue(b"q", None, shelf=disk.shelf, ledger=disk.ledger(), lazy=True, office=office)
+    queue.set_rules(Rules(length_max=1, dead_letter_exchange=b"x"))
+    disk.shelf.pressed = True
+    queue.publish(message(b"1", delivery_mode=2))
+    disk.commit()
+    disk.load(queue)
+    queue.get(taker)
+    queue.publish(message(b"2", delivery_mode=2))
+    queue.discard(taker.held[0])
+    disk.commit()
+    while disk.load(queue):
+        pass
+    assert [(letter.message.body, letter.reason) for letter in office.letters] == [(b"1", REJECTED)]
+    assert (queue.ready_count(), queue.dropped_total) == (1, 0)
