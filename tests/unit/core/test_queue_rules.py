@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leveret.core.dedup import Window
 from leveret.core.office import Office
 from leveret.core.queue import ClassicQueue
 from leveret.core.rules import Rules
@@ -153,3 +154,10 @@ def test_what_was_rejected_while_only_the_disk_had_it_leaves_as_rejected_from_a_
         pass
     assert [(letter.message.body, letter.reason) for letter in office.letters] == [(b"1", REJECTED)]
     assert (queue.ready_count(), queue.dropped_total) == (1, 0)
+
+
+def test_a_key_that_was_forgotten_and_seen_again_comes_back_as_the_newest() -> None:
+    window = Window(1, None, 2, 0)
+    keys = [bytes([number]) * 16 for number in range(3)]
+    window.restore([(1, keys[0], 1, 0), (2, keys[1], 1, 0), (3, keys[2], 1, 0), (4, keys[0], 1, 0)], NOW)
+    assert list(window.keys) == [keys[2], keys[0]]
