@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from leveret.core.dedup import Window
+from leveret.core.message import Message
 from leveret.core.office import Office
 from leveret.core.queue import ClassicQueue
+from leveret.core.rebuild import Rebuild
 from leveret.core.rules import Rules
 from tests.unit.core.fake_disk import HEAD_BYTES, PLACED, FakeDisk, read_notes
 from tests.unit.core.test_queue import Taker, ready_bodies
@@ -23,6 +25,12 @@ def fill(queue: ClassicQueue) -> None:
         old.stamp = queue.office.now
         queue.publish(old)
     queue.publish(message(b"new"))
+
+
+def delayed(body: bytes) -> Message:
+    later = message(body, delivery_mode=2, headers={"x-delay": 10})
+    later.stamp = NOW + 10
+    return later
 
 
 def test_a_queue_that_refuses_drops_nothing_for_what_comes_back() -> None:
@@ -123,9 +131,7 @@ def test_a_released_message_has_a_record_with_room_for_its_one_queue() -> None:
     for room in (0, 1000):
         disk, office = FakeDisk(), Office(NOW)
         queue = ClassicQueue(b"q", None, shelf=disk.shelf, ledger=disk.ledger(), office=office)
-        delayed = message(b"later", delivery_mode=2, headers={"x-delay": 10})
-        delayed.stamp = NOW + 10
-        queue.publish(delayed)
+        queue.publish(delayed(b"later"))
         disk.journal.room = room
         office.now = NOW + 10
         queue.delays.ring()
@@ -161,3 +167,22 @@ def test_a_key_that_was_forgotten_and_seen_again_comes_back_as_the_newest() -> N
     keys = [bytes([number]) * 16 for number in range(3)]
     window.restore([(1, keys[0], 1, 0), (2, keys[1], 1, 0), (3, keys[2], 1, 0), (4, keys[0], 1, 0)], NOW)
     assert list(window.keys) == [keys[2], keys[0]]
+
+
+def test_after_a_start_what_comes_goes_behind_what_waits_for_the_same_moment() -> None:
+    disk, office = FakeDisk(), Office(NOW)
+    first, second = [ClassicQueue(b"q", None, shelf=disk.shelf, ledger=disk.ledger(), office=office) for _ in "12"]
+    first.publish(delayed(b"1"))
+    first.publish(delayed(b"2"))
+    disk.commit()
+    rebuild, notes = Rebuild(), disk.scan(1).notes
+    rebuild.add_notes(notes, 0, len(notes), 1, {1}, set())
+    rebuild.books[1].finish({}, set())
+    second.restore(rebuild.books[1], True)
+    disk.journal.room = 1
+    second.publish(delayed(b"3"))
+    disk.commit()
+    office.now = NOW + 10
+    second.delays.ring()
+    disk.load(second.delays)
+    assert ready_bodies(second) == [b"1", b"2", b"3"]
