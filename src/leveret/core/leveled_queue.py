@@ -49,15 +49,18 @@ class LeveledQueue(PlainQueue):
     # ---- from disk
 
     def finish_load(self, load):
-        if self.levels is not None:
-            level = self.levels.loading(load)
-            if level is not None and level is not self.ready:
-                # Meanwhile something of a higher priority came: this is not the head any more.
-                level.finish_load(load)
-                self.dispatch()
-                return
-        PlainQueue.finish_load(self, load)
-        self.step_down()
+        if self.levels is None:
+            PlainQueue.finish_load(self, load)
+            return
+        level = self.levels.loading(load)
+        if level is None:
+            return
+        level.finish_load(load)
+        # Meanwhile something of a higher priority may have come, and what could not be read is gone.
+        self.ready = self.levels.top()
+        self.dispatch()
+        if self.ready.has_next() or self.ready.count == 0:
+            self.stop_awaiting()
 
     def is_loading(self, load):
         if self.levels is None:
