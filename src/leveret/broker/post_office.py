@@ -29,6 +29,12 @@ RETRY_HEADER = "x-retry-count"
 REJECTED, DELIVERY_LIMIT = 1, 4
 
 
+class Worker(Protocol):
+    """Whoever stopped in the middle of its work."""
+
+    def go_on(self) -> None: ...
+
+
 class Registry(Protocol):
     """What it needs of the broker."""
 
@@ -87,10 +93,17 @@ class PostOffice:
         if len(letters) > CARRIED_A_TURN:
             self._office.put_back(letters[CARRIED_A_TURN:])
         for worker in self._office.take_unfinished():
-            worker.go_on()
+            self._go_on_safely(worker)
         if self._office.letters or self._office.unfinished:
             self._schedule()
         self._kick()
+
+    def _go_on_safely(self, worker: Worker) -> None:
+        try:
+            worker.go_on()
+        except Exception:
+            # Whatever went wrong with one, the others go on.
+            log.exception("a queue could not go on with its work")
 
     # ---- one letter
 

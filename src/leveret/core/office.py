@@ -96,6 +96,8 @@ class Office:
         return queue.postpone(message)
 
     def put(self, message, targets):
+        if not targets:
+            return 0
         message.lone = len(targets) == 1
         if self.journal is not None:
             self.journal.room = len(targets)

@@ -50,6 +50,8 @@ cdef class ClassicQueue(LeveledQueue):
     @cython.locals(expiry="unsigned long long")
     cdef bint has_expired(self) except -1
     @cython.locals(entry=Entry)
+    cdef int sentence(self) except -1
+    @cython.locals(reason=int)
     cdef int verdict(self) except -1
     @cython.locals(expiry="unsigned long long")
     cdef int set_alarm(self) except -1

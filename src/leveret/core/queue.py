@@ -193,9 +193,9 @@ class ClassicQueue(LeveledQueue):
         head, and the office calls again."""
         left = SWEPT_A_STEP
         while self.ready.count > 0:
-            over = self.is_over_limits()
+            over = self.is_over_limits() and self.sentence() == 0
             if not self.ready.has_next():
-                if over and not self.rules.buries and self.doomed is None and not self.ready.has_load():
+                if over and not self.rules.buries and not self.ready.has_load():
                     self.ready.warm_up()
                     if not self.ready.has_next():
                         self.dropped_total += 1
@@ -207,10 +207,8 @@ class ClassicQueue(LeveledQueue):
                     if self.ready.has_next():
                         continue
                 return False
-            reason = self.verdict()
-            if over and (reason == 0 or reason == EXPIRED):
-                # As in RabbitMQ, which looks at the limit first.
-                reason = MAXLEN
+            # As in RabbitMQ, which looks at the limit before the expiry.
+            reason = MAXLEN if over else self.verdict()
             if reason == 0:
                 self.set_alarm()
                 return False
@@ -256,15 +254,20 @@ class ClassicQueue(LeveledQueue):
         expiry = self.expiry_of(self.ready.next_message())
         return expiry != 0 and expiry <= self.office.now
 
-    def verdict(self):
-        """Why the head must leave; 0 if it may stay."""
+    def sentence(self):
+        """Why the head must leave for what became of it before, whether it is in memory or not; 0 if it need not."""
         entry = self.ready.next_returned()
         if entry is not None:
             if self.doomed is not None and entry.position in self.doomed:
                 return REJECTED
             if self.rules.delivery_limit >= 0 and entry.delivery_count > self.rules.delivery_limit:
                 return DELIVERY_LIMIT
-        return EXPIRED if self.has_expired() else 0
+        return 0
+
+    def verdict(self):
+        """Why the head must leave; 0 if it may stay."""
+        reason = self.sentence()
+        return EXPIRED if reason == 0 and self.has_expired() else reason
 
     def set_alarm(self):
         """The head may stay for now."""
@@ -355,9 +358,9 @@ class ClassicQueue(LeveledQueue):
         self.ledger.handed = book.handed
         if book.handed > 0:
             self.ledger.note_again(0)
-        if ready < book.count:
+        if ready < book.count or book.delay_sequence > 0:
             self.delays = Delays(self, self.shelf, self.ledger, self.office)
-            self.delays.restore(book.slots, ready, book.count - ready)
+            self.delays.restore(book.slots, ready, book.count - ready, book.delay_sequence)
         if book.expiring:
             self.expiring = self.watchful = True
         if self.watchful and ready > 0:

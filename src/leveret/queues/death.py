@@ -1,8 +1,10 @@
 """What dead-lettering does to a message: the headers that tell of its deaths, and the keys it goes on with.
 
-Clients parse these headers, so they are RabbitMQ 3.10.8's to the octet, its oddities included; x-last-death-* is what
-newer versions add. Never routes, publishes or drops anything. Called by whoever publishes dead letters, and by
-whoever sends them back to where they came from.
+Clients parse these headers, so they are RabbitMQ 3.10.8's to the octet, with two things of newer versions:
+x-last-death-*, and that x-death stays in order, the newest first. 3.10.8 turns the older deaths around each time, and
+then takes a message that a client rejected for one in an endless loop and drops it, or misses the loop. Never routes,
+publishes or drops anything. Called by whoever publishes dead letters, and by whoever sends them back to where they
+came from.
 
 Clients also write these headers, or send back what they got in other types. Where that crashes RabbitMQ's queue and
 takes its messages along, the odd item is kept as it is and an odd count starts again."""
@@ -123,7 +125,7 @@ def origin(properties: Properties) -> Origin | None:
     if not told:
         return None
     named = (headers.get("x-first-death-queue"), headers.get("x-first-death-reason"))
-    # The array's order does not tell which was first (see _grouped), and a death keeps the time of its first round.
+    # A death that came again stands in front, so the order does not tell which was first; but it keeps its first time.
     first = min(reversed(told), key=lambda death: ((death["queue"], death["reason"]) != named, death["time"]))
     return Origin(
         first["queue"],
@@ -161,10 +163,7 @@ def _with_death(deaths: Item, death: dict[str, Item]) -> list[Item]:
 
 
 def _grouped(deaths: list[Item]) -> list[Item]:
-    """The array with one death for each queue and reason, and a count in each.
-
-    RabbitMQ 3.10.8 turns the order around while it does so (later versions do not), hence the newest is always first
-    but the others are in no order of time once there are three."""
+    """The array with one death for each queue and reason, and a count in each."""
     if len(deaths) < 2:
         return deaths
     rounds: dict[object, int] = {}
@@ -180,7 +179,6 @@ def _grouped(deaths: list[Item]) -> list[Item]:
             if item.get("count") is None:
                 item = {"count": Int64(count), **{name: item[name] for name in item if name != "count"}}
             grouped.append(item)
-    grouped.reverse()
     return grouped
 
 

@@ -104,6 +104,8 @@ def test_setting_a_policy_as_it_is_disturbs_no_queue(
 ) -> None:
     policies.put("/", "p", "", {"max-length": 5})
     town.broker.apply(commands.DeclareQueue(queue("q")))
+    assert governed == {b"q": {"x-max-length": 5}}, "a new queue lives by it at once"
+    governed.clear()
     policies.put("/", "p", "", {"max-length": 5})
     assert governed == {}
 
