@@ -53,13 +53,14 @@ class LeveledQueue(PlainQueue):
             PlainQueue.finish_load(self, load)
             return
         level = self.levels.loading(load)
-        if level is not None:
-            level.finish_load(load)
-            # Meanwhile something of a higher priority may have come, and perhaps nothing of this could be read.
-            self.ready = self.levels.top()
-            self.dispatch()
-            if self.ready.has_next() or self.ready.count == 0:
-                self.stop_awaiting()
+        if level is None:
+            return
+        level.finish_load(load)
+        # Meanwhile something of a higher priority may have come, and what could not be read is gone.
+        self.ready = self.levels.top()
+        self.dispatch()
+        if self.ready.has_next() or self.ready.count == 0:
+            self.stop_awaiting()
 
     def is_loading(self, load):
         if self.levels is None:

@@ -160,8 +160,8 @@ class PlainQueue(Queue):
     def take_load(self, journal):
         """For the loader: what it shall read for this queue, or None if nothing can be read now."""
         load = self.ready.take_load(journal)
-        if load is None and self.ready.has_next():
-            # Something came back meanwhile that is in memory and goes first.
+        if load is None and (self.ready.has_next() or self.ready.count == 0):
+            # Something came back meanwhile that is in memory and goes first, or all of it has left unread.
             self.stop_awaiting()
         return load
 

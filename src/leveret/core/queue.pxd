@@ -1,6 +1,6 @@
 cimport cython
 
-from leveret.core.contract cimport ACCEPTED, EMPTY, KNOWN, REFUSED, Entry, Subscriber
+from leveret.core.contract cimport ACCEPTED, EMPTY, KNOWN, LATER, REFUSED, Entry, Subscriber
 from leveret.core.dedup cimport Window, digest_of, own_ttl_of
 from leveret.core.delays cimport Delays
 from leveret.core.leveled_queue cimport LeveledQueue
@@ -41,7 +41,7 @@ cdef class ClassicQueue(LeveledQueue):
     @cython.locals(rules=Rules)
     cdef bint is_over_limits(self) except -1
     @cython.locals(left=Py_ssize_t, over=bint, reason=int)
-    cpdef int sweep(self) except -1
+    cpdef bint sweep(self) except -1
     cpdef object go_on(self)
     cpdef object ring(self)
     cdef bint must_know_head(self)

@@ -16,7 +16,7 @@ from leveret.core.plain_queue import PlainQueue
 from leveret.core.rules import Rules
 
 if not cython.compiled:
-    from leveret.core.contract import ACCEPTED, EMPTY, KNOWN, REFUSED
+    from leveret.core.contract import ACCEPTED, EMPTY, KNOWN, LATER, REFUSED
     from leveret.core.message import make_message
     from leveret.core.office import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
     from leveret.core.pure_octets import read_u64
@@ -136,9 +136,9 @@ class ClassicQueue(LeveledQueue):
             return ACCEPTED
         if message.properties.ttl_ms >= 0:
             self.expiring = self.watchful = True
-        # Alone in its list it is the next one, so its expiry counts.
+        # Alone in its list it is the next one: its expiry counts, and consumers may wait for others to come from disk.
         if self.ready.count == 1 or self.is_over_limits():
-            self.sweep()
+            self.dispatch()
         return ACCEPTED
 
     def postpone(self, message):
@@ -152,8 +152,7 @@ class ClassicQueue(LeveledQueue):
     def dispatch(self):
         if not self.watchful:
             return PlainQueue.dispatch(self)
-        self.sweep()
-        if self.rota is None:
+        if self.sweep() or self.rota is None:
             return 0
         while self.ready.count > 0:
             subscriber = self.rota.next()
@@ -163,15 +162,15 @@ class ClassicQueue(LeveledQueue):
                 self.fetch()
                 if not self.ready.has_next():
                     return 0
-                self.sweep()
-                continue
-            self.give(subscriber)
-            self.sweep()
+            else:
+                self.give(subscriber)
+            if self.sweep():
+                return 0
         return 0
 
     def get(self, getter):
-        if self.watchful:
-            self.sweep()
+        if self.watchful and self.sweep():
+            return LATER
         answer = PlainQueue.get(self, getter)
         if self.watchful and answer != EMPTY:
             self.sweep()
@@ -180,7 +179,7 @@ class ClassicQueue(LeveledQueue):
     # ---- what leaves at the head
 
     def is_over_limits(self):
-        """Whether something must go; a queue that refuses keeps whatever came back to it."""
+        """Whether something must leave for others: a queue that refuses drops nothing, however much comes back to it."""
         rules = self.rules
         if rules.overflow != DROP_HEAD:
             return False
@@ -190,7 +189,8 @@ class ClassicQueue(LeveledQueue):
 
     def sweep(self):
         """Lets go, from the head on, what has expired, is too much, or was handed out too often; then sets the alarm for
-        the next one. Stops at the first message that may stay."""
+        the next one. Stops at the first message that may stay. True if it stopped before: then nobody may get the
+        head, and the office calls again."""
         left = SWEPT_A_STEP
         while self.ready.count > 0:
             over = self.is_over_limits() and self.sentence() == 0
@@ -206,26 +206,29 @@ class ClassicQueue(LeveledQueue):
                     self.fetch()
                     if self.ready.has_next():
                         continue
-                return 0
+                return False
+            # As in RabbitMQ, which looks at the limit before the expiry.
             reason = MAXLEN if over else self.verdict()
             if reason == 0:
                 self.set_alarm()
-                return 0
+                return False
             if left == 0 or self.office.is_full():
                 self.office.go_on_later(self)
-                return 0
+                return True
             left -= 1
             self.remove_head(reason)
         self.expiring = False
         self.watchful = (
             not self.rules.plain or self.rules.expires_some() or self.levels is not None or self.window is not None
         )
-        return 0
+        return False
 
     def go_on(self):
-        """For the office: the sweep that was interrupted."""
+        """For the office: the sweep that was interrupted. Gets may wait for its end."""
         if not self.deleted:
             self.dispatch()
+            if self.awaiting is not None and self not in self.office.unfinished:
+                self.stop_awaiting()
 
     def ring(self):
         """For the office: the alarm's time has come."""
