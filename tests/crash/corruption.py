@@ -120,8 +120,8 @@ def records_of(file: str, octets: bytes) -> list[Record]:
 
 
 def finished(records: list[Record]) -> list[Record]:
-    """Without what stands behind the last batch that is whole, unless something says that it was synced: a batch ends with
-    its notes."""
+    """Without what stands behind the last whole batch, unless something says that it was synced. A batch ends with its
+    notes."""
     synced = max((record.synced for record in records), default=0)
     end = len(records)
     while end and records[end - 1].kind == MESSAGE and records[end - 1].sequence > synced:
@@ -292,10 +292,15 @@ def open_directory(root: Path) -> Opened:
                 if queue.record.id:
                     opened.queue_ids[f"{vhost}|{queue.record.name}"] = queue.record.id
                     found = _drained(queue, store, opened)
+                    # What its rules have sent off at once is still its own.
+                    found += [
+                        Kept(letter.position, letter.deliveries, letter.message.address, letter.message.body)
+                        for letter in desk.office.take_letters()
+                    ]
                     if found:
                         # What was handed out before goes first, so damage of such a note changes the order.
                         opened.messages[queue.record.id] = sorted(found)
-                        opened.in_order &= found == sorted(found)
+                        opened.in_order &= found == sorted(found) or not queue.rules.plain
             windows = [(queue.record.id, queue.window) for queue in live.queues.values()]
             windows += [(exchange.record.id, exchange.window) for exchange in live.exchanges.values()]
             opened.keys |= {owner: set(window.keys) for owner, window in windows if window is not None and window.keys}

@@ -293,7 +293,7 @@ def test_a_newer_format_is_refused(killed: Specimen, tmp_path: Path, monkeypatch
     root = killed.write(tmp_path / "data", {"format": line})
     for _ in range(2):
         # Twice, because a refused start must not keep the lock.
-        with pytest.raises(StartupError, match=rf"holds data of format {newer}; this Leveret reads format {newer - 1}\. "):
+        with pytest.raises(StartupError, match=rf"data of format {newer}; this Leveret reads format {newer - 1}\. "):
             Store(root, StoreSettings(), lambda: 1)
     assert Specimen.files_of(root) == killed.files | {"format": line}, "a refused directory is left as it is"
 

@@ -59,8 +59,8 @@ def test_a_torn_batch_over_two_segments_goes_as_a_whole(killed: Specimen, when: 
 
 @pytest.mark.parametrize("when", ["before", "half", "after"])
 def test_the_end_of_a_batch_without_its_start_goes(killed: Specimen, when: str) -> None:
-    """The batch went over two segments. Of the first nothing reached the disk, of the second everything, the notes at its
-    end included: what they say of messages must not be believed, because what replaces these is lost."""
+    """The batch went over two segments. Of the first nothing reached the disk, of the second everything, also the notes
+    at its end: what they say of messages must not be believed, because what replaces these is lost."""
     spare, last = killed.unindexed[-1], killed.log[-1]
     number = int(Path(spare).stem)
     notes = sealed(command_record(last.sequence + 3, last.sequence, b""), file_salt(salt_of(killed), SEGMENT, number))
