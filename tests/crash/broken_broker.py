@@ -66,12 +66,17 @@ def release_early() -> None:
     delays.due_of = lambda position: due_of(position) - 150
 
 
+def break_rules() -> None:
+    """All three at once."""
+    forget_keys()
+    keep_originals()
+    release_early()
+
+
 BREAKAGES: Final[dict[str, Callable[[], None]]] = {
     "ignore-sync-errors": ignore_sync_errors,
     "forget-deliveries": forget_deliveries,
-    "forget-keys": forget_keys,
-    "keep-originals": keep_originals,
-    "release-early": release_early,
+    "break-rules": break_rules,
 }
 
 
