@@ -6,8 +6,6 @@ neither does. Keys whose notes are in a segment that is about to go are noted ag
 
 from hashlib import blake2b
 
-import cython
-
 from leveret.core.batch import Noting
 
 DIGEST_BYTES = 16
