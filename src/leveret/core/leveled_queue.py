@@ -3,8 +3,6 @@
 `ready` is always the list that is served next; without priorities it is the only one. Also answers for all lists at once
 where somebody asks for the whole: counts, the log, compaction."""
 
-import cython
-
 from leveret.core.levels import Levels
 from leveret.core.plain_queue import PlainQueue
 

@@ -16,7 +16,7 @@ def resolved(**headers: Any) -> list[bytes]:
     bench = Workbench()
     for name in "abcd":
         bench.add_queue(name)
-    properties = parse_properties(encode_properties(headers=headers))
+    properties = parse_properties(encode_properties(headers=headers, message_id="m"))
     return [queue.name for queue in resolve_copies(bench.router, bench.exchanges[b""], b"a", properties)]
 
 

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from leveret.core.leveled_queue import LeveledQueue
+from leveret.core.plain_queue import PlainQueue
 from leveret.core.rules import Rules
 from tests.unit.core.fake_disk import SETTLED, FakeDisk
 from tests.unit.core.rule_bench import NOW, Bench
