@@ -53,13 +53,6 @@ def governed(monkeypatch: pytest.MonkeyPatch) -> dict[bytes, dict[str, Any]]:
     return told
 
 
-def undated(*policies: Policy | None) -> list[Policy]:
-    """Without the moment they were set at, which is one."""
-    found = [policy for policy in policies if policy is not None]
-    assert all(policy.set_at_ms > 0 for policy in found)
-    return [msgspec.structs.replace(policy, set_at_ms=0) for policy in found]
-
-
 def test_a_policy_is_set_found_listed_and_cleared(policies: Policies) -> None:
     assert policies.put("/", "b", "^q", {"message-ttl": 5}, priority=3, apply_to="queues")
     assert policies.put("/", "a", "", {"max-length": 1})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leveret.core.contract import Entry, Subscriber
-from leveret.core.leveled_queue import LeveledQueue
+from leveret.core.plain_queue import PlainQueue
 
 
 class Taker(Subscriber):
@@ -25,5 +25,5 @@ class Taker(Subscriber):
         return [entry.message.body for entry in self.held]
 
 
-def ready_bodies(queue: LeveledQueue) -> list[bytes]:
+def ready_bodies(queue: PlainQueue) -> list[bytes]:
     return [entry.message.body for entry in queue.ready_entries()]

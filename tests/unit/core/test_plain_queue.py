@@ -1,6 +1,6 @@
 """The queue without rules: order, turns, requeue to the old place, single active consumers, counts, and its end.
 
-It is a classic queue that has no rules, which leaves all of it to this machine."""
+Where a disk is behind it, it is a classic queue that has no rules, which leaves all of it to this machine."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def new_queue(single_active: bool = False) -> PlainQueue:
     return LeveledQueue(b"q", None, single_active, None, None, False, 0)
 
 
-def publish(queue: ClassicQueue, *bodies: bytes) -> None:
+def publish(queue: PlainQueue, *bodies: bytes) -> None:
     for body in bodies:
         assert queue.publish(message(body)) == 0
 
 
-def totals(queue: ClassicQueue) -> dict[str, int]:
+def totals(queue: PlainQueue) -> dict[str, int]:
     names = ("published", "delivered", "redelivered", "settled", "requeued", "discarded")
     return {name: getattr(queue, f"{name}_total") for name in names if getattr(queue, f"{name}_total")}
 
@@ -272,7 +272,7 @@ def test_equal_calls_give_equal_state() -> None:
 # ---- durable
 
 
-def keep(queue: ClassicQueue, *bodies: bytes) -> None:
+def keep(queue: PlainQueue, *bodies: bytes) -> None:
     for body in bodies:
         assert queue.publish(message(body, delivery_mode=2)) == 0
 
@@ -367,7 +367,7 @@ def test_a_get_of_what_is_on_disk_comes_later() -> None:
 
 
 def test_who_waits_for_the_disk_is_called_when_there_is_nothing_more_to_wait_for() -> None:
-    def waiting() -> tuple[FakeDisk, ClassicQueue, list[int]]:
+    def waiting() -> tuple[FakeDisk, PlainQueue, list[int]]:
         disk, called = FakeDisk(), list[int]()
         queue = disk.queue(lazy=True)
         keep(queue, b"only one")

@@ -23,7 +23,7 @@ SWEPT_A_STEP = 512
 # ---- without rules
 
 
-def play(queue: LeveledQueue, seed: int) -> list[object]:
+def play(queue: PlainQueue, seed: int) -> list[object]:
     rolls, takers = random.Random(seed), [Taker(capacity=3) for _ in range(3)]
     for number in range(300):
         choice, taker = rolls.randrange(7), takers[rolls.randrange(3)]
