@@ -190,6 +190,10 @@ class ClassicQueue(PlainQueue):
             self.sweep()
         return answer
 
+    def lend_quietly(self, subscriber):
+        PlainQueue.lend_quietly(self, subscriber)
+        return self.step_down()
+
     # ---- what leaves at the head
 
     def is_over_limits(self):
@@ -348,6 +352,14 @@ class ClassicQueue(PlainQueue):
             return self.send_off(entry, DELIVERY_LIMIT)
         return self.put_back(entry)
 
+    def give_back(self, entry):
+        if self.deleted:
+            return self.end(entry)
+        self.leave(entry)
+        if entry.message.properties.ttl_ms >= 0:
+            self.expiring = self.watchful = True
+        return self.put_back(entry)
+
     def put_back(self, entry):
         if self.levels is None:
             return self.ready.put_back(entry)
@@ -451,6 +463,9 @@ class ClassicQueue(PlainQueue):
 
     def ready_bytes(self):
         return self.ready_bytes_total()
+
+    def tail_position(self):
+        return self.ready.next_position if self.levels is None else self.levels.base.next_position
 
     def delayed_count(self):
         return 0 if self.delays is None else self.delays.count
