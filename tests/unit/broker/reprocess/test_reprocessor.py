@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +24,14 @@ from tests.unit.catalog.naming import job, queue
 from tests.unit.queues.dataplane import message
 
 TO_B = ReplaySpec(to="target", routing_key="b")
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    for _ in range(10_000):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("waited in vain")
 
 
 class Bench:
@@ -52,9 +61,7 @@ class Bench:
                 action()
                 for _ in range(3):
                     await asyncio.sleep(0)
-            async with asyncio.timeout(10):
-                while self.reprocessor.is_running("/", "a"):
-                    await asyncio.sleep(0.001)
+            await until(lambda: not self.reprocessor.is_running("/", "a"))
             await self.reprocessor.close()
 
         asyncio.run(live())
@@ -96,7 +103,7 @@ def test_others_have_their_turn_between_the_steps_of_all_jobs() -> None:
         await bench.reprocessor.close()
 
     asyncio.run(live())
-    assert max(after - before for before, after in zip(looked, looked[1:], strict=False)) <= run.LOOKED_A_STEP
+    assert max(after - before for before, after in pairwise(looked)) <= run.LOOKED_A_STEP
     assert [found.matched for found in bench.reprocessor.jobs()] == [1000, 1000]
 
 
@@ -151,8 +158,7 @@ def test_a_stop_interrupts_and_the_next_start_goes_on() -> None:
     async def stop_soon() -> None:
         bench.reprocessor.open(asyncio.get_running_loop())
         bench.start(spec)
-        while bench.last().moved == 0:
-            await asyncio.sleep(0.001)
+        await until(lambda: bench.last().moved > 0)
         await bench.reprocessor.close()
 
     asyncio.run(stop_soon())
