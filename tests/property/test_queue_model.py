@@ -20,6 +20,7 @@ from leveret.core.consumer import Consumer, Getter
 from leveret.core.message import new_message
 from leveret.core.outbox import Outbox
 from leveret.core.properties import parse_properties
+from leveret.core.office import Office
 from leveret.core.queue import ClassicQueue
 from leveret.core.router import Router
 from leveret.errors import SoftError
@@ -130,6 +131,7 @@ class Peer:
         self.session = SimpleNamespace(
             outbox=self.outbox,
             vhost=SimpleNamespace(router=Router({}, {}), name="/"),
+            broker=SimpleNamespace(office=Office()),
             frame_max=FRAME_MAX,
             settings=SimpleNamespace(body_bytes_max=1 << 20),
             journal=None,

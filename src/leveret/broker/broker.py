@@ -109,7 +109,7 @@ class Broker:
 
     def tick(self) -> None:
         """Tells the data plane what time it is. To be called whenever something comes in from outside."""
-        self.office.now = self.clock.now_ms()
+        self.office.now = max(self.office.now, self.clock.now_ms())
 
     def _delete_unused(self, queue: Queue) -> None:
         record: QueueRecord = queue.record
@@ -165,6 +165,7 @@ class Broker:
         elif isinstance(record, Vhost):
             self._reflect_vhost(record, change)
         elif isinstance(record, Policy):
+            self.tick()
             self.vhosts[record.vhost].policies_changed()
             self._tell(lambda connection: connection.ack_timeouts_changed())
         elif isinstance(record, Reprocessing):

@@ -174,6 +174,10 @@ class Queue:
         """Drops what is ready and says how many that were."""
         return 0
 
+    def dressed(self, entry):
+        """The message of an entry that was handed out before, as its next consumer is to see it."""
+        return entry.message
+
     def postpone(self, message):
         """Takes a message that is due when its stamp says, whatever the queue's rules."""
         raise AssertionError("a queue must say how it delays messages")

@@ -118,6 +118,8 @@ class Window(Noting):
         for seconds, digest, segment, own in sorted(found, key=second_of):
             value = (seconds * 1000 << OWN_TTL_BITS) | own
             if not self.is_over(value, now):
+                # Seen twice, it is as old as the second time: else it would have to go too early.
+                self.keys.pop(digest, None)
                 self.keys[digest] = value
                 self.noted.setdefault(segment, []).append(digest)
         self.forget_old(now)

@@ -100,6 +100,8 @@ class Delays:
         for i in range(start, start + count):
             at = i * SLOT_BYTES
             self.slots.add(read_u64(p, at), read_u64(p, at + 8), read_u32(p, at + 16), read_u32(p, at + 20), 0)
+            # What comes from now on goes behind those of the same moment.
+            self.sequence = max(self.sequence, read_u64(p, at) & SEQUENCE_MASK)
         return self.set_alarm()
 
     # ---- out
@@ -145,6 +147,8 @@ class Delays:
         copy = make_message(message.address, message.properties, message.body)
         copy.stamp = self.office.now
         copy.lone = True
+        if self.ledger is not None:
+            self.ledger.journal.room = 1
         self.owner.arrive(copy)
         return self.let_go(position, location)
 

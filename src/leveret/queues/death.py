@@ -62,7 +62,7 @@ def died(
     properties: Properties = letter.properties
     headers = dict(properties.headers())
     exchange = _text(message.exchange)
-    copies = _copies(headers) if properties.has_cc else []
+    copies = _copies(headers, "CC") if properties.has_cc else []
     own_key = message.routing_key
     death: dict[str, Item] = {
         "count": _ONCE,
@@ -83,10 +83,12 @@ def died(
     headers["x-last-death-queue"] = queue
     headers["x-last-death-reason"] = reason
     if dead_letter_key is None:
-        keys = [own_key, *map(_octets, copies)]
+        blind = _copies(headers, "BCC") if properties.has_bcc else []
+        keys = [own_key, *map(_octets, copies), *map(_octets, blind)]
     else:
         keys = [_octets(dead_letter_key)]
         headers.pop("CC", None)
+        headers.pop("BCC", None)
     changes = {"headers": _by_name(headers), "expiration": None}
     return properties.replace(changes), keys
 
@@ -219,8 +221,8 @@ def _wrapped(count: int) -> int:
 # Tables and text.
 
 
-def _copies(headers: dict[str, Item]) -> list[str]:
-    copies = headers.get("CC")
+def _copies(headers: dict[str, Item], name: str) -> list[str]:
+    copies = headers.get(name)
     return [copy for copy in copies if isinstance(copy, str)] if isinstance(copies, list) else []
 
 
