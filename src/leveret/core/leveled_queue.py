@@ -38,6 +38,10 @@ class LeveledQueue(PlainQueue):
         PlainQueue.give(self, subscriber)
         return self.step_down()
 
+    def lend_quietly(self, subscriber):
+        PlainQueue.lend_quietly(self, subscriber)
+        return self.step_down()
+
     def step_down(self):
         """Something was taken out."""
         if self.levels is not None and self.ready.count == 0:
@@ -127,6 +131,9 @@ class LeveledQueue(PlainQueue):
 
     def ready_bytes(self):
         return self.ready_bytes_total()
+
+    def tail_position(self):
+        return self.ready.next_position if self.levels is None else self.levels.base.next_position
 
     def ready_entries(self):
         if self.levels is None:

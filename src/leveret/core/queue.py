@@ -347,6 +347,14 @@ class ClassicQueue(LeveledQueue):
             return self.send_off(entry, DELIVERY_LIMIT)
         return self.put_back(entry)
 
+    def give_back(self, entry):
+        if self.deleted:
+            return self.end(entry)
+        self.leave(entry)
+        if entry.message.properties.ttl_ms >= 0:
+            self.expiring = self.watchful = True
+        return self.put_back(entry)
+
     # ---- the log
 
     def restore(self, book, all_seen):
