@@ -4,6 +4,7 @@ import pytest
 
 from tests.conformance.amqp_codec import Typed, Value
 from tests.conformance.raw_client import RawClient, Refusal
+from tests.conformance.target import ORACLE_IS_TARGET
 from tests.conformance.topology import Topology, refusal_of, unique_name
 
 Arguments = dict[str, Value]
@@ -193,9 +194,20 @@ def test_good_values(client: RawClient, topology: Topology, arguments: Arguments
     topology.queue(client, arguments=arguments)
 
 
-@pytest.mark.parametrize("argument", ["x-delivery-limit", "x-quorum-initial-group-size", "x-max-age"])
+@pytest.mark.parametrize("argument", ["x-quorum-initial-group-size", "x-max-age"])
 def test_arguments_of_another_queue_type(client: RawClient, argument: str) -> None:
     queue = unique_name("queue")
     refusal = refusal_of(client, "queue.declare", queue=queue, arguments={argument: 3})
     assert refusal[:2] == ("channel", 406)
     assert refusal.text.startswith(f"PRECONDITION_FAILED - invalid arg '{argument}' for queue '{queue}' in vhost '/'")
+
+
+def test_a_delivery_limit_of_a_classic_queue(client: RawClient, topology: Topology) -> None:
+    """RabbitMQ has it for quorum queues alone; here every queue that is told so counts."""
+    if not ORACLE_IS_TARGET:
+        topology.queue(client, arguments={"x-delivery-limit": 3})
+        return
+    queue = unique_name("queue")
+    refusal = refusal_of(client, "queue.declare", queue=queue, arguments={"x-delivery-limit": 3})
+    assert refusal[:2] == ("channel", 406)
+    assert refusal.text.startswith(f"PRECONDITION_FAILED - invalid arg 'x-delivery-limit' for queue '{queue}'")

@@ -78,7 +78,7 @@ def test_expired_messages_behind_the_head_take_room(
 
 
 def test_dropped_before_it_expires(client: RawClient, publisher: Publisher, topology: Topology) -> None:
-    queue, grave = queue_with_dead_letters(client, topology, {"x-max-length": 1, "x-message-ttl": 400})
+    queue, grave = queue_with_dead_letters(client, topology, {"x-max-length": 1, "x-message-ttl": 1500})
     publisher.publish_all(queue, b"1", b"2")
     letters = collect(client, grave, 2)
     assert [last_words(letter) for letter in letters] == [(b"1", "maxlen"), (b"2", "expired")]
@@ -105,10 +105,10 @@ def test_requeue_of_an_expired_message_into_a_full_queue(
 ) -> None:
     """It has both reasons to go; the limit is looked at first."""
     queue, grave = queue_with_dead_letters(client, topology, {"x-max-length": 1, **priority})
-    publisher.publish_all(queue, b"old", expiration="200")
+    publisher.publish_all(queue, b"old", expiration="1000")
     tag = hold(client, queue)
     publisher.publish_all(queue, b"new")
-    time.sleep(0.5)
+    time.sleep(1.2)
     client.send(1, "basic.reject", delivery_tag=tag, requeue=True)
     assert [last_words(letter) for letter in collect(client, grave, 1)] == [(b"old", "maxlen")]
     assert drain(client, queue) == [b"new"]

@@ -163,7 +163,8 @@ def test_arguments_of_other_queue_types(client: RawClient, argument: str, value:
         {"x-queue-master-locator": "anything"},
         {"x-queue-master-locator": 5},
         {"x-ha-policy": "all"},
-        {"x-consumer-timeout": "not checked"},
+        # Leveret has the argument, as newer versions of RabbitMQ do, and checks it.
+        {"x-consumer-timeout": "not checked" if ORACLE_IS_TARGET else 5000},
         {"x-cancel-on-ha-failover": "not checked"},
         {"x-priority": 1},
     ],

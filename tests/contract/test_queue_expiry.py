@@ -34,7 +34,7 @@ def test_its_messages_are_not_dead_lettered(client: RawClient, publisher: Publis
 
 def test_its_bindings_go_with_it(client: RawClient, publisher: Publisher, topology: Topology) -> None:
     exchange = topology.exchange(client, "fanout")
-    queue = topology.queue(client, arguments={"x-expires": 300})
+    queue = topology.queue(client, arguments={"x-expires": 1500})
     client.call(1, "queue.bind", queue=queue, exchange=exchange)
     assert publisher.publish("", b"a", exchange=exchange, mandatory=True) == "ack"
     wait_until_gone(publisher, queue)
@@ -49,9 +49,9 @@ def test_its_bindings_go_with_it(client: RawClient, publisher: Publisher, topolo
 def test_using_it_keeps_it(
     client: RawClient, publisher: Publisher, topology: Topology, method: str, flags: Table
 ) -> None:
-    arguments: Table = {"arguments": {"x-expires": 1000}} if method == "queue.declare" else {}
-    queue = topology.queue(client, arguments={"x-expires": 1000})
-    end = time.monotonic() + 2
+    arguments: Table = {"arguments": {"x-expires": 1500}} if method == "queue.declare" else {}
+    queue = topology.queue(client, arguments={"x-expires": 1500})
+    end = time.monotonic() + 2.5
     while time.monotonic() < end:
         client.call(1, method, queue=queue, **flags, **arguments)
         time.sleep(0.05)
@@ -66,9 +66,9 @@ def test_publishing_does_not_keep_it(client: RawClient, publisher: Publisher, to
 
 
 def test_a_consumer_keeps_it(client: RawClient, publisher: Publisher, topology: Topology) -> None:
-    queue = topology.queue(client, arguments={"x-expires": 200})
+    queue = topology.queue(client, arguments={"x-expires": 800})
     client.call(1, "basic.consume", queue=queue, consumer_tag="mine", no_ack=True)
-    time.sleep(1)
+    time.sleep(1.6)
     publisher.publish_all(queue, b"a")
     assert client.expect(1, "basic.deliver").body == b"a"
     client.call(1, "basic.cancel", consumer_tag="mine")
@@ -76,7 +76,7 @@ def test_a_consumer_keeps_it(client: RawClient, publisher: Publisher, topology: 
 
 
 def test_a_held_message_does_not_keep_it(client: RawClient, publisher: Publisher, topology: Topology) -> None:
-    queue = topology.queue(client, arguments={"x-expires": 400})
+    queue = topology.queue(client, arguments={"x-expires": 1500})
     publisher.publish_all(queue, b"a")
     held = client.call(1, "basic.get", queue=queue)
     assert held.body == b"a"

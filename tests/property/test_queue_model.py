@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from leveret.core.connection import Connection
 from leveret.core.consumer import Consumer, Getter
 from leveret.core.message import new_message
+from leveret.core.office import Office
 from leveret.core.outbox import Outbox
 from leveret.core.properties import parse_properties
 from leveret.core.queue import ClassicQueue
@@ -130,6 +131,7 @@ class Peer:
         self.session = SimpleNamespace(
             outbox=self.outbox,
             vhost=SimpleNamespace(router=Router({}, {}), name="/"),
+            broker=SimpleNamespace(office=Office()),
             frame_max=FRAME_MAX,
             settings=SimpleNamespace(body_bytes_max=1 << 20),
             journal=None,

@@ -77,11 +77,14 @@ class Agenda:
         self._begin()
         now = self._now_ms()
         rung = 0
-        while self._heap and self._heap[0][0] <= now and rung < RUNG_A_TURN:
-            due, _, sleeper = heapq.heappop(self._heap)
-            if self._due.get(sleeper) == due:
-                del self._due[sleeper]
-                sleeper.ring()
-                rung += 1
-        self._set_timer()
-        self._end()
+        try:
+            while self._heap and self._heap[0][0] <= now and rung < RUNG_A_TURN:
+                due, _, sleeper = heapq.heappop(self._heap)
+                if self._due.get(sleeper) == due:
+                    del self._due[sleeper]
+                    sleeper.ring()
+                    rung += 1
+        finally:
+            # Whatever went wrong with one, the others are rung.
+            self._set_timer()
+            self._end()

@@ -61,7 +61,7 @@ class Broker:
         self.store = store
         self.catalog = Catalog()
         # What queues share: the time, dead letters, alarms.
-        self.office = Office(clock.now_ms())
+        self.office = Office(clock.now_ms(), journal=None if store is None else store.journal)
         self.agenda = Agenda(clock.now_ms, self.tick, lambda: self.kick())
         self.office.alarm = self.agenda.put
         self.post_office = PostOffice(self.office, None if store is None else store.journal, self, clock.wall)
@@ -97,7 +97,7 @@ class Broker:
 
     def tick(self) -> None:
         """Tells the data plane what time it is. To be called whenever something comes in from outside."""
-        self.office.now = self.clock.now_ms()
+        self.office.now = max(self.office.now, self.clock.now_ms())
 
     def _delete_unused(self, queue: Queue) -> None:
         record: QueueRecord = queue.record
@@ -151,6 +151,7 @@ class Broker:
         elif isinstance(record, Vhost):
             self._reflect_vhost(record, change)
         elif isinstance(record, Policy):
+            self.tick()
             self.vhosts[record.vhost].policies_changed()
             self._tell(lambda connection: connection.ack_timeouts_changed())
         elif isinstance(record, Permission):

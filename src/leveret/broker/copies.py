@@ -1,4 +1,5 @@
-"""CC and BCC: a message's headers may name further routing keys."""
+"""CC and BCC: a message's headers may name further routing keys. Both stay with the message; BCC is taken off where clients
+see it (core.message.shown)."""
 
 from __future__ import annotations
 
@@ -9,10 +10,8 @@ from leveret.core.wording import shown_type
 from leveret.errors import SoftError
 
 
-def resolve_copies(
-    router: Router, exchange: Exchange, key: bytes, properties: Properties
-) -> tuple[tuple[Queue, ...], Properties]:
-    """The queues for all keys, and the properties without BCC, which nobody is to see."""
+def resolve_copies(router: Router, exchange: Exchange, key: bytes, properties: Properties) -> tuple[Queue, ...]:
+    """The queues for all keys of a message."""
     headers = properties.headers()
     keys = [key]
     for name in ("CC", "BCC"):
@@ -23,7 +22,5 @@ def resolve_copies(
             reason = f'{{unacceptable_type_in_header,"{name}",{shown_type(copies)}}}'
             raise SoftError(406, f"invalid message: {reason}")
         keys += [copy.encode("utf-8", "surrogateescape") for copy in copies if isinstance(copy, str)]
-    targets = router.resolve(exchange, keys, properties)
-    if "BCC" in headers:
-        properties = properties.replace({"headers": {k: v for k, v in headers.items() if k != "BCC"}})
-    return targets, properties
+    targets: tuple[Queue, ...] = router.resolve(exchange, keys, properties)
+    return targets

@@ -35,12 +35,12 @@ class Policies:
         policy = Policy(vhost, name, pattern, apply_to, priority, definition, operator)
         check_policy(policy)
         # The record is kept, and whoever gave the definition may change theirs.
-        policy = msgspec.structs.replace(policy, definition=dict(definition))
+        policy = msgspec.structs.replace(policy, definition=dict(definition), set_at_ms=self._broker.clock.now_ms())
         book = self._broker.catalog.policies.get(vhost)
         if book is None:
             raise InvalidPolicy("vhost", f"there is no virtual host '{vhost}'")
         existing = book.find(name, operator)
-        if existing != policy:
+        if existing is None or msgspec.structs.replace(existing, set_at_ms=policy.set_at_ms) != policy:
             self._broker.apply(commands.PutPolicy(policy))
         return existing is None
 

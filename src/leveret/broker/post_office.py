@@ -25,9 +25,14 @@ CARRIED_A_TURN = 256
 # How soon it is tried again when the disk is behind.
 CONGESTED_S = 0.005
 RETRY_HEADER = "x-retry-count"
-# As core.contract and core.office number them.
-ACCEPTED = 0
+# As core.office numbers them.
 REJECTED, DELIVERY_LIMIT = 1, 4
+
+
+class Worker(Protocol):
+    """Whoever stopped in the middle of its work."""
+
+    def go_on(self) -> None: ...
 
 
 class Registry(Protocol):
@@ -88,10 +93,17 @@ class PostOffice:
         if len(letters) > CARRIED_A_TURN:
             self._office.put_back(letters[CARRIED_A_TURN:])
         for worker in self._office.take_unfinished():
-            worker.go_on()
+            self._go_on_safely(worker)
         if self._office.letters or self._office.unfinished:
             self._schedule()
         self._kick()
+
+    def _go_on_safely(self, worker: Worker) -> None:
+        try:
+            worker.go_on()
+        except Exception:
+            # Whatever went wrong with one, the others go on.
+            log.exception("a queue could not go on with its work")
 
     # ---- one letter
 
@@ -132,17 +144,9 @@ class PostOffice:
         return died(letter.message, letter.queue.record.name, REASONS[letter.reason], text, int(self._wall()))
 
     def _deliver(self, message: Message, targets: list[Queue]) -> None:
-        message.stamp = self._office.now
-        message.lone = len(targets) == 1
-        if self._journal is not None:
-            self._journal.room = len(targets)
-        for target in targets:
-            if target.deleted:
-                continue
-            if target.receive(message) == ACCEPTED:
-                self.carried_total += 1
-            else:
-                self.refused_total += 1
+        taken = self._office.deliver(message, targets)
+        self.carried_total += taken
+        self.refused_total += len(targets) - taken
 
     # ---- retries
 
@@ -157,7 +161,9 @@ class PostOffice:
         if count < len(rules.retry_delays):
             if not letter.queue.deleted:
                 properties = message.properties.replace({"headers": {**headers, RETRY_HEADER: count + 1}})
-                self._postpone(letter.queue, message, properties, rules.retry_delays[count])
+                again = new_message(message.exchange, message.routing_key, properties, message.body)
+                self._office.deliver_later(again, letter.queue, rules.retry_delays[count])
+                self.retried_total += 1
             return True
         if rules.parking_lot is None:
             return False
@@ -169,12 +175,3 @@ class PostOffice:
         self._deliver(new_message(b"", keys[0], properties, message.body), [lot])
         self.parked_total += 1
         return True
-
-    def _postpone(self, queue: Any, message: Message, properties: Properties, delay_ms: int) -> None:
-        again = new_message(message.exchange, message.routing_key, properties, message.body)
-        again.stamp = self._office.now + delay_ms
-        again.lone = True
-        if self._journal is not None:
-            self._journal.room = 1
-        queue.postpone(again)
-        self.retried_total += 1

@@ -17,7 +17,7 @@ from leveret.catalog.arguments import DEDUPLICATION_CHECKS, assert_same_argument
 from leveret.catalog.records import Arguments, BindingRecord, ExchangeRecord, QueueRecord
 from leveret.core.contract import Queue
 from leveret.errors import HardError, SoftError
-from leveret.queues.queue_type import ARGUMENT_CHECKS
+from leveret.queues.queue_type import COMPARED_ARGUMENTS, check_dead_letter_exchange
 from leveret.queues.registry import kind_from_arguments, queue_type
 from leveret.routing.registry import exchange_type, routing_type
 
@@ -83,6 +83,8 @@ class Topology:
     ) -> Queue:
         vhost = who.vhost
         name = strip_line_ends(name)
+        # What goes with its connection is not durable, whatever was asked for.
+        durable = durable and not exclusive
         if name == "":
             name = "amq.gen-" + self._broker.dice.name()
         elif name.startswith(RESERVED_PREFIX):
@@ -94,9 +96,10 @@ class Topology:
         if existing is not None:
             self._assert_equivalent_queue(who, existing.record, what, durable, exclusive, auto_delete, arguments)
             return existing
+        check_dead_letter_exchange(arguments, what)
         kind = kind_from_arguments(arguments, what)
         owner = who.connection_id if exclusive else 0
-        queue_id = self._broker.new_queue_id() if durable and not exclusive else 0
+        queue_id = self._broker.new_queue_id() if durable else 0
         record = QueueRecord(vhost.name, name, kind, durable, auto_delete, owner, arguments, queue_id)
         queue_type(kind).validate(record, what)
         if "x-dead-letter-exchange" in arguments:
@@ -120,7 +123,7 @@ class Topology:
             raise SoftError(405, self._locked_text(who, record.name))
         assert_same_property("durable", what, record.durable, durable)
         assert_same_property("auto_delete", what, record.auto_delete, auto_delete)
-        for name in ARGUMENT_CHECKS:
+        for name in COMPARED_ARGUMENTS:
             if name == "x-queue-type" and "x-queue-type" not in arguments:
                 # Not asking for a type takes the queue as it is.
                 continue

@@ -15,13 +15,15 @@ from leveret.catalog.policies import PolicyBook, effective_exchange_arguments, e
 from leveret.catalog.records import BindingRecord, ExchangeRecord, QueueRecord
 from leveret.core.contract import Queue
 from leveret.core.matcher import Matcher
-from leveret.core.message import Message, make_message
+from leveret.core.message import Message
 from leveret.core.office import Office
 from leveret.core.reply import ReplyQueue
 from leveret.core.router import Exchange, NamesMatcher, Router
 from leveret.queues.registry import queue_type
 from leveret.routing.registry import exchange_type
 from leveret.storage.store import Store
+
+TTL = "x-message-ttl"
 
 
 def octets(name: str) -> bytes:
@@ -75,16 +77,23 @@ class LiveVhost:
 
     def policies_changed(self) -> None:
         """Brings everything that policies can apply to in step with them, in one pass."""
+        # What arrived in this very millisecond was there before.
+        self._office.now += 1
         for queue in self.queues.values():
-            self._govern(queue)
+            self._govern(queue, self._office.now)
         for exchange in self.exchanges.values():
             exchange.alternate = self._alternate(exchange.record)
         self.router.changed()
 
-    def _govern(self, queue: Queue) -> None:
+    def _govern(self, queue: Queue, since_ms: int = 0) -> None:
+        """`since_ms` is when policies changed; without it, for a new queue, what applies has done so all the time."""
         record: QueueRecord = queue.record
-        arguments = effective_queue_arguments(record, *self.policies.of_queue(record))
-        queue_type(record.kind).govern(queue, arguments)
+        applied = self.policies.of_queue(record)
+        arguments = effective_queue_arguments(record, *applied)
+        if since_ms == 0 and arguments.get(TTL) != record.arguments.get(TTL):
+            # At a start there may be messages that are older than the policy.
+            since_ms = max(policy.set_at_ms for policy in applied if policy is not None)
+        queue_type(record.kind).govern(queue, arguments, since_ms)
         self.leases.put(queue, arguments.get("x-expires"))
 
     # ---- exchanges
@@ -103,17 +112,10 @@ class LiveVhost:
         """A message of a delayed exchange goes where it would have gone at once."""
         properties = message.properties
         if properties.has_cc:
-            targets, properties = resolve_copies(self.router, exchange, message.routing_key, properties)
-            stamp = message.stamp
-            message = make_message(message.address, properties, message.body)
-            message.stamp = stamp
+            targets = resolve_copies(self.router, exchange, message.routing_key, properties)
         else:
             targets = self.router.resolve(exchange, [message.routing_key], properties)
-        message.lone = len(targets) == 1
-        if self._store is not None:
-            self._store.journal.room = len(targets)
-        for queue in targets:
-            queue.receive(message)
+        self._office.deliver(message, targets)
 
     def _alternate(self, record: ExchangeRecord) -> bytes | None:
         arguments = effective_exchange_arguments(record, *self.policies.of_exchange(record))

@@ -13,8 +13,8 @@ from leveret.core.field_types import Timestamp
 from leveret.core.wording import shown_type
 from leveret.errors import SoftError
 
-# Milliseconds and lengths beyond this do not fit the timers and counters of any client.
-DURATION_MS_MAX = 4294967295
+# Ten years: RabbitMQ takes no longer time to live.
+DURATION_MS_MAX = 10 * 365 * 24 * 60 * 60 * 1000
 
 # A check gives the reason a value is refused, in RabbitMQ's words, or None.
 Check = Callable[[Any], str | None]
@@ -22,6 +22,10 @@ Check = Callable[[Any], str | None]
 
 def is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool | Timestamp)
+
+
+def anything(_value: Any) -> str | None:
+    return None
 
 
 def integer(value: Any) -> str | None:
@@ -85,7 +89,7 @@ def check_expiration(expiration: bytes) -> None:
     if rest:
         raise SoftError(406, f"invalid expiration '{text}': {{leftover_string,\"{rest}\"}}")
     # Longer than any number in range: spares converting a short string of digits into a huge integer.
-    value = int(number) if len(number) < 20 else DURATION_MS_MAX + 1
+    value = int(number) if len(number.lstrip("0")) < 20 else DURATION_MS_MAX + 1
     if text[0] == "-" and value > 0:
         raise SoftError(406, f"invalid expiration '{text}': {{value_negative,-{number}}}")
     if value > DURATION_MS_MAX:
@@ -100,10 +104,21 @@ def show(value: Any) -> str:
 
 
 def same(ours: Any, theirs: Any) -> bool:
-    """Integers of any width are compared by value; a bool is not an integer, a string not its octets."""
-    if is_integer(ours) and is_integer(theirs):
-        return bool(ours == theirs)
+    """Integers of any width are compared by value, and so are moments; a bool is not an integer. Text and octets are
+    one."""
+    if _is_number(ours) and _is_number(theirs):
+        return int(ours) == int(theirs)
+    if isinstance(ours, str | bytes) and isinstance(theirs, str | bytes):
+        return _as_octets(ours) == _as_octets(theirs)
     return shown_type(ours) == shown_type(theirs) and bool(ours == theirs)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _as_octets(value: str | bytes) -> bytes:
+    return value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
 
 
 def assert_same_argument(name: str, what: str, current: Arguments, received: Arguments) -> None:
@@ -113,7 +128,8 @@ def assert_same_argument(name: str, what: str, current: Arguments, received: Arg
     if name in current and name in received:
         if same(current[name], received[name]):
             return
-        detail = f"received '{show(received[name])}' but current is '{show(current[name])}'"
+        shown = "none" if received[name] is None else f"'{show(received[name])}'"
+        detail = f"received {shown} but current is '{show(current[name])}'"
     elif name in received:
         value = received[name]
         detail = f"received the value '{show(value)}' of type '{shown_type(value)}' but current is none"

@@ -79,6 +79,8 @@ class Policy(msgspec.Struct, frozen=True, tag=True):
     # What JSON can say, in keys such as message-ttl.
     definition: Arguments
     operator: bool = False
+    # When it was set, in milliseconds of the wall clock: a time to live counts for messages from then on.
+    set_at_ms: int = 0
 
 
 Record = Vhost | User | Permission | ExchangeRecord | QueueRecord | BindingRecord | Policy

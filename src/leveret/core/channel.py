@@ -19,6 +19,7 @@ if not cython.compiled:
 ACK = 0x003C0050
 NACK = 0x003C0078
 REJECT = 0x003C005A
+TX_COMMIT = 0x005A0014
 
 # What becomes of an unacked message
 SETTLED = 0
@@ -239,9 +240,11 @@ class Channel:
         self.pending = []
         if self.late_tags is not None:
             self.late_tags.commit()
-        self.intake.commit()
+        whole = self.intake.commit()
         for entries, verdict in pending:
             self.judge(entries, verdict)
+        if not whole:
+            raise SoftError(406, "partial tx completion", TX_COMMIT)
 
     def rollback(self):
         for entries, _ in self.pending:

@@ -3,7 +3,7 @@ cimport cython
 from leveret.core.channel cimport Channel
 from leveret.core.content cimport write_deliver, write_get_ok
 from leveret.core.contract cimport GIVEN, LATER, Entry, Queue, Subscriber
-from leveret.core.message cimport Message
+from leveret.core.message cimport Message, shown
 
 
 cdef bytes DELIVER_ID
@@ -20,6 +20,12 @@ cdef class Consumer(Subscriber):
     cdef bytes prefix
     cdef readonly unsigned long long delivered_total
 
+    @cython.locals(channel=Channel, message=Message)
+    cpdef int take(self, Entry entry) except -1
+
 
 cdef class Getter(Subscriber):
     cdef Channel channel
+
+    @cython.locals(channel=Channel, message=Message)
+    cpdef int take(self, Entry entry) except -1

@@ -7,6 +7,7 @@ from leveret.core.contract import Subscriber
 if not cython.compiled:
     from leveret.core.content import write_deliver, write_get_ok
     from leveret.core.contract import GIVEN, LATER
+    from leveret.core.message import shown
 
 DELIVER_ID = b"\x00\x3c\x00\x3c"
 
@@ -47,13 +48,14 @@ class Consumer(Subscriber):
         self.delivered_total += 1
         self.waited = 0
         channel.hold(entry, self)
+        message = self.queue.dressed(entry) if entry.delivery_count > 0 else entry.message
         return write_deliver(
             channel.outbox,
             channel.number,
             self.prefix,
             channel.last_tag,
             entry.seen,
-            entry.message,
+            shown(message) if message.properties.has_bcc else message,
             channel.intake.payload_max,
         )
 
@@ -69,7 +71,7 @@ class Consumer(Subscriber):
             self.prefix,
             channel.last_tag,
             redelivered,
-            message,
+            shown(message) if message.properties.has_bcc else message,
             channel.intake.payload_max,
         )
 
@@ -99,12 +101,13 @@ class Getter(Subscriber):
         channel.last_tag += 1
         channel.delivered_total += 1
         channel.hold(entry, self)
+        message = self.queue.dressed(entry) if entry.delivery_count > 0 else entry.message
         return write_get_ok(
             channel.outbox,
             channel.number,
             channel.last_tag,
             entry.seen,
-            entry.message,
+            shown(message) if message.properties.has_bcc else message,
             self.queue.ready_count(),
             channel.intake.payload_max,
         )
@@ -118,7 +121,7 @@ class Getter(Subscriber):
             channel.number,
             channel.last_tag,
             redelivered,
-            message,
+            shown(message) if message.properties.has_bcc else message,
             self.queue.ready_count(),
             channel.intake.payload_max,
         )

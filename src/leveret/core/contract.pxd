@@ -38,7 +38,7 @@ cpdef Entry make_entry(Message message, unsigned long long position)
 cdef class Subscriber:
     cdef readonly Queue queue
     cdef readonly bint no_ack
-    cdef readonly int priority
+    cdef readonly long long priority
     cdef readonly bint active
     cdef bint waiting
     cdef unsigned int waited
@@ -76,6 +76,8 @@ cdef class Queue:
     cpdef object unsubscribe(self, Subscriber subscriber)
     cpdef object ready_count(self)
     cpdef object purge(self)
+    cpdef Message dressed(self, Entry entry)
+    cpdef int postpone(self, Message message) except -1
     cpdef int arrive(self, Message message) except -1
     cpdef int letter_sent(self, object letter) except -1
     cpdef object restore(self, object book, bint all_seen)

@@ -162,6 +162,14 @@ class Queue:
         """Drops what is ready and says how many that were."""
         return 0
 
+    def dressed(self, entry):
+        """The message of an entry that was handed out before, as its next consumer is to see it."""
+        return entry.message
+
+    def postpone(self, message):
+        """Takes a message that is due when its stamp says, whatever the queue's rules."""
+        raise AssertionError("a queue must say how it delays messages")
+
     def arrive(self, message):
         """A delayed message is due: it goes to the tail, or wherever it would have gone at once."""
         return 0

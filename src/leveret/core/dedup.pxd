@@ -5,10 +5,12 @@ from leveret.core.journal cimport Journal
 from leveret.core.properties cimport Properties
 
 cdef int OWN_TTL_BITS
-cdef unsigned long long OWN_TTL_MASK, OWN_TTL_UNIT_MS
+cdef unsigned long long OWN_TTL_MASK, OWN_TTL_UNIT_MS, EPOCH_MS
 
 cpdef bytes digest_of(Properties properties)
 cpdef object own_ttl_of(Properties properties)
+cdef unsigned long long make_value(unsigned long long seen_ms, unsigned long long own) noexcept
+cdef unsigned long long seen_at(unsigned long long value) noexcept
 
 
 @cython.final

@@ -6,8 +6,6 @@ neither does. Keys whose notes are in a segment that is about to go are noted ag
 
 from hashlib import blake2b
 
-import cython
-
 from leveret.core.batch import Noting
 
 DIGEST_BYTES = 16
@@ -16,6 +14,8 @@ TTL_HEADER = "x-cache-ttl"
 OWN_TTL_BITS = 24
 OWN_TTL_MASK = (1 << 24) - 1
 OWN_TTL_UNIT_MS = 100
+# 2020: the milliseconds since then leave room for the other bits of a value.
+EPOCH_MS = 1577836800000
 
 
 def digest_of(properties):
@@ -35,6 +35,15 @@ def own_ttl_of(properties):
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
+def make_value(seen_ms, own):
+    """What the window keeps of a key that was seen at this moment."""
+    return ((seen_ms - EPOCH_MS if seen_ms > EPOCH_MS else 0) << OWN_TTL_BITS) | own
+
+
+def seen_at(value):
+    return (value >> OWN_TTL_BITS) + EPOCH_MS
+
+
 class Window(Noting):
     """`size_max` keys at most, each for `ttl_ms` at most (0 for as long as there is room). Without a journal nothing of it
     survives."""
@@ -44,8 +53,8 @@ class Window(Noting):
         self.journal = journal
         self.size_max = size_max
         self.ttl_ms = ttl_ms
-        # Digest -> when it was seen in milliseconds of the wall clock, above 24 bits with its own time to live in tenths
-        # of a second, 0 if it has none. Oldest first.
+        # Digest -> when it was seen in milliseconds since 2020, above 24 bits with its own time to live in tenths of a
+        # second, 0 if it has none. Oldest first.
         self.keys = {}
         # Segment -> the digests that are noted there; and those that are still to be noted.
         self.noted = {}
@@ -57,7 +66,7 @@ class Window(Noting):
         ttl_ms = (value & OWN_TTL_MASK) * OWN_TTL_UNIT_MS
         if ttl_ms == 0:
             ttl_ms = self.ttl_ms
-        return ttl_ms > 0 and (value >> OWN_TTL_BITS) + ttl_ms <= now
+        return ttl_ms > 0 and seen_at(value) + ttl_ms <= now
 
     def has(self, digest, now):
         """Whether the key was seen; then it is a duplicate, and counted as one."""
@@ -73,7 +82,7 @@ class Window(Noting):
     def remember(self, digest, now, own_ttl_ms):
         """The message with this key was taken. It may wish for a time to live of its own, else 0."""
         own = min((own_ttl_ms + OWN_TTL_UNIT_MS - 1) // OWN_TTL_UNIT_MS, OWN_TTL_MASK)
-        self.keys[digest] = (now << OWN_TTL_BITS) | own
+        self.keys[digest] = make_value(now, own)
         self.forget_old(now)
         if self.journal is not None:
             self.unnoted.append(digest)
@@ -98,7 +107,7 @@ class Window(Noting):
             value = self.keys.get(digest)
             if value is not None:
                 # Rounded up: a key is never forgotten too early.
-                seconds = ((value >> OWN_TTL_BITS) + 999) // 1000
+                seconds = (seen_at(value) + 999) // 1000
                 self.journal.add_key(self, digest, seconds, value & OWN_TTL_MASK)
                 here.append(digest)
         self.unnoted = []
@@ -116,9 +125,9 @@ class Window(Noting):
     def restore(self, found, now):
         """What recovery found: (second, digest, segment, own time to live) each. The segments with notes of it."""
         for seconds, digest, segment, own in sorted(found, key=second_of):
-            value = (seconds * 1000 << OWN_TTL_BITS) | own
+            value = make_value(seconds * 1000, own)
             if not self.is_over(value, now):
-                # Seen twice, it is as old as the second time: else it would have to go too early.
+                # One that was forgotten and seen again is as young as the last time.
                 self.keys.pop(digest, None)
                 self.keys[digest] = value
                 self.noted.setdefault(segment, []).append(digest)

@@ -42,7 +42,7 @@ cdef class Delays:
     @cython.locals(message=Message)
     cdef Message unkeep(self, unsigned long long position)
     @cython.locals(p="const unsigned char*", i=Py_ssize_t, at=Py_ssize_t)
-    cpdef int restore(self, bytearray slots, Py_ssize_t start, Py_ssize_t count) except -1
+    cpdef int restore(self, bytearray slots, Py_ssize_t start, Py_ssize_t count, unsigned long long sequence) except -1
     @cython.locals(due="unsigned long long")
     cdef int set_alarm(self) except -1
     cpdef object ring(self)

@@ -94,8 +94,10 @@ class Delays:
             self.kept_bytes -= message.body_size
         return message
 
-    def restore(self, slots, start, count):
-        """What recovery found, from slot number `start` on."""
+    def restore(self, slots, start, count, sequence):
+        """What recovery found, from slot number `start` on. Positions go on behind this sequence: the log may say of
+        those before it that they are done with."""
+        self.sequence = sequence
         p = slots
         for i in range(start, start + count):
             at = i * SLOT_BYTES

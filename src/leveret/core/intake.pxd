@@ -5,7 +5,7 @@ from leveret.core.contract cimport ACCEPTED, REFUSED, Queue
 from leveret.core.batch cimport Publisher
 from leveret.core.dedup cimport digest_of, own_ttl_of
 from leveret.core.journal cimport Journal
-from leveret.core.message cimport Message, make_message
+from leveret.core.message cimport Message, make_message, shown
 from leveret.core.octets cimport read_u16, read_u64, same_octets, take
 from leveret.core.office cimport Office
 from leveret.core.outbox cimport Outbox
@@ -57,6 +57,7 @@ cdef class Intake(Publisher):
     cdef readonly list pending
     cdef readonly unsigned long long published_total
     cdef readonly unsigned long long returned_total
+    cdef readonly unsigned long long refused_total
 
     @cython.locals(x_size=Py_ssize_t, key_at=Py_ssize_t, bits_at=Py_ssize_t, size=Py_ssize_t, route=Route, known="const unsigned char*", bits=int)
     cdef int begin(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1

@@ -15,7 +15,7 @@ from leveret.errors import HardError, SoftError
 if not cython.compiled:
     from leveret.core.content import write_confirm, write_return
     from leveret.core.contract import ACCEPTED, REFUSED
-    from leveret.core.message import make_message
+    from leveret.core.message import make_message, shown
     from leveret.core.properties import scan_properties
     from leveret.core.pure_octets import read_u16, read_u64, same_octets, take
 
@@ -86,6 +86,7 @@ class Intake(Publisher):
         self.pending = None
         self.published_total = 0
         self.returned_total = 0
+        self.refused_total = 0
 
     # ---- frames
 
@@ -199,7 +200,7 @@ class Intake(Publisher):
             # Where it goes is decided when its time has come.
             targets = (self.route.exchange.holder,)
         elif properties.has_cc:
-            targets, properties = self.gate.resolve_copies(self.route.exchange, self.route.key, properties)
+            targets = self.gate.resolve_copies(self.route.exchange, self.route.key, properties)
         elif self.route.targets is not None and self.route.generation == self.router.generation:
             targets = self.route.targets
         else:
@@ -235,7 +236,8 @@ class Intake(Publisher):
             exchange.unroutable_total += 1
             if mandatory:
                 self.returned_total += 1
-                write_return(self.outbox, self.channel, NO_ROUTE, NO_ROUTE_TEXT, message, self.payload_max)
+                returned = shown(message) if message.properties.has_bcc else message
+                write_return(self.outbox, self.channel, NO_ROUTE, NO_ROUTE_TEXT, returned, self.payload_max)
         else:
             exchange.routed_total += 1
             message.lone = count == 1
@@ -248,6 +250,8 @@ class Intake(Publisher):
                     if answer != ACCEPTED:
                         refused = refused or answer == REFUSED
                         known = True
+        if refused:
+            self.refused_total += 1
         if digest is not None and not refused:
             exchange.window.remember(digest, self.office.now, own_ttl_of(message.properties))
         if self.confirming:
@@ -310,11 +314,13 @@ class Intake(Publisher):
             self.pending = []
 
     def commit(self):
-        """Publishes what the transaction holds. Cannot fail: everything was checked when it came."""
+        """Publishes what the transaction holds: whether every queue took it. Everything was checked when it came."""
         pending = self.pending
         self.pending = []
+        refused = self.refused_total
         for message, exchange, targets, mandatory in pending:
             self.place(message, exchange, targets, mandatory)
+        return self.refused_total == refused
 
     def rollback(self):
         self.pending = []

@@ -21,3 +21,5 @@ cdef class Message:
 
 @cython.locals(message=Message)
 cpdef Message make_message(bytes address, Properties properties, bytes body)
+
+cpdef Message shown(Message message)

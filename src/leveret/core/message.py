@@ -43,6 +43,12 @@ def make_message(address, properties, body):
     return message
 
 
+def shown(message):
+    """The message as clients may see it: without BCC, which stays with it so that a dead letter finds its way."""
+    headers = {name: value for name, value in message.properties.headers().items() if name != "BCC"}
+    return make_message(message.address, message.properties.replace({"headers": headers}), message.body)
+
+
 def new_message(exchange: bytes, routing_key: bytes, properties: Properties, body: bytes) -> Message:
     """For callers outside the hot path."""
     address = bytes([len(exchange)]) + exchange + bytes([len(routing_key)]) + routing_key

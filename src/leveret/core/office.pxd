@@ -1,6 +1,7 @@
 cimport cython
 
-from leveret.core.contract cimport Queue
+from leveret.core.contract cimport ACCEPTED, Queue
+from leveret.core.journal cimport Journal
 from leveret.core.message cimport Message
 
 cdef Py_ssize_t LETTERS_MAX
@@ -26,6 +27,7 @@ cdef class Letter:
 @cython.final
 cdef class Office:
     cdef public unsigned long long now
+    cdef readonly Journal journal
     cdef public object wake
     cdef public object alarm
     cdef readonly list letters
@@ -36,5 +38,9 @@ cdef class Office:
     cpdef int go_on_later(self, object worker) except -1
     cpdef list take_letters(self)
     cpdef list take_unfinished(self)
+    cpdef Py_ssize_t deliver(self, Message message, object targets) except -1
+    cpdef int deliver_later(self, Message message, Queue queue, unsigned long long delay_ms) except -1
+    @cython.locals(queue=Queue, taken=Py_ssize_t)
+    cdef Py_ssize_t put(self, Message message, object targets) except -1
     @cython.locals(letter=Letter)
     cpdef object collect_located(self, unsigned long long number, dict found)

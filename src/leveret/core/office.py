@@ -1,11 +1,13 @@
 """What the queues of a node share to keep their rules: the time, the dead letters on their way, and who looks again when.
 
-Holds no rule itself and sends nothing: queues post letters here, and the broker room carries them to their exchanges
-and only then lets go of the originals. Filled in and emptied by that room."""
+Holds no rule itself and decides nothing: queues post letters here, and the broker room finds out where they go, has them
+delivered, and only then lets go of the originals. Filled in and emptied by that room."""
 
 import cython
 
 if not cython.compiled:
+    from leveret.core.contract import ACCEPTED
+
     REJECTED = 1
     EXPIRED = 2
     MAXLEN = 3
@@ -37,9 +39,11 @@ class Letter:
 
 
 class Office:
-    """`wake` is called when there is something to carry or to look at; `alarm` with who wants to be rung, and when."""
+    """`wake` is called when there is something to carry or to look at; `alarm` with who wants to be rung, and when.
+    `journal` is the log, None if there is none."""
 
-    def __init__(self, now=0, wake=nobody, alarm=nobody):
+    def __init__(self, now=0, wake=nobody, alarm=nobody, journal=None):
+        self.journal = journal
         # Milliseconds of the wall clock, set whenever something comes in from outside.
         self.now = now
         self.wake = wake
@@ -77,6 +81,31 @@ class Office:
     def put_back(self, letters):
         """These could not be carried now; they stay before all others."""
         self.letters = letters + self.letters
+
+    def deliver(self, message, targets):
+        """Puts a message that the broker itself sends on into these queues: how many took it."""
+        message.stamp = self.now
+        return self.put(message, targets)
+
+    def deliver_later(self, message, queue, delay_ms):
+        """Puts it into this queue's delays."""
+        message.stamp = self.now + delay_ms
+        message.lone = True
+        if self.journal is not None:
+            self.journal.room = 1
+        return queue.postpone(message)
+
+    def put(self, message, targets):
+        if not targets:
+            return 0
+        message.lone = len(targets) == 1
+        if self.journal is not None:
+            self.journal.room = len(targets)
+        taken = 0
+        for queue in targets:
+            if not queue.deleted and queue.receive(message) == ACCEPTED:
+                taken += 1
+        return taken
 
     def collect_located(self, number, found):
         """Adds to `found` every message on its way whose record is in this segment, by queue and position."""

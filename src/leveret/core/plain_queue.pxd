@@ -42,8 +42,6 @@ cdef class PlainQueue(Queue):
     cpdef object finish_load(self, Load load)
     cdef object stop_awaiting(self)
     cpdef bint lacks_next(self) except -1
-    cpdef bint is_loading(self, Load load) except -1
-    cpdef Py_ssize_t page_out(self, Py_ssize_t bytes_max) except -1
     cpdef int end(self, Entry entry) except -1
     cpdef int leave(self, Entry entry) except -1
     @cython.locals(candidate=Subscriber)

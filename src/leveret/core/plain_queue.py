@@ -191,35 +191,6 @@ class PlainQueue(Queue):
         """For the loader: whether something is ready, but not in memory."""
         return self.ready.wants_load() and not self.ready.has_next()
 
-    def is_loading(self, load):
-        """Whether what this load brings is still wanted."""
-        return self.ready.is_loading(load)
-
-    def has_load(self):
-        return self.ready.has_load()
-
-    def collect_located(self, number, found):
-        return self.ready.collect_located(number, found)
-
-    def find_stored(self, position, location):
-        return self.ready.find_cold(position, location) >= 0
-
-    def move_stored(self, position, location, to, length):
-        return self.ready.move_cold(self.ready.find_cold(position, location), to, length)
-
-    def restore(self, book, all_seen):
-        if all_seen:
-            self.ready.seen_upto = book.next_position - 1
-        self.ready.restore(book.slots, book.count, book.next_position)
-        self.ledger.live = book.count
-        self.ledger.handed = book.handed
-        if book.handed > 0:
-            self.ledger.note_again(0)
-
-    def page_out(self, bytes_max):
-        """Memory is short: lets up to so many octets of bodies go, and says how many it were."""
-        return self.ready.page_out(bytes_max)
-
     # ---- what became of them
 
     def leave(self, entry):
@@ -288,29 +259,3 @@ class PlainQueue(Queue):
         if subscriber.active and not subscriber.waiting and not self.deleted:
             self.rota.add(subscriber)
         return 0
-
-    # ---- control
-
-    def ready_count(self):
-        return self.ready.count
-
-    def ready_bytes(self):
-        return self.ready.bytes
-
-    def ready_entries(self):
-        """What is ready, in the order of delivery, for people who look; the list is a copy."""
-        return self.ready.entries()
-
-    def purge(self):
-        count = self.ready.count
-        self.ready.clear()
-        self.discarded_total += count
-        self.stop_awaiting()
-        return count
-
-    def close(self):
-        self.deleted = True
-        if self.ledger is not None:
-            self.ledger.close()
-        self.ready.clear()
-        self.stop_awaiting()

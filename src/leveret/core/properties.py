@@ -17,7 +17,7 @@ from leveret.errors import HardError
 
 if not cython.compiled:
     from leveret.core.pure_octets import read_u16, read_u32, read_u64, take
-    from leveret.core.tables import NOTED_COPIES, NOTED_DELAY, check_table, read_table
+    from leveret.core.tables import NOTED_BLIND, NOTED_COPIES, NOTED_DELAY, check_table, read_table
 
     CONTENT_TYPE, CONTENT_ENCODING, HEADERS, DELIVERY_MODE = 0x8000, 0x4000, 0x2000, 0x1000
     PRIORITY, CORRELATION_ID, REPLY_TO, EXPIRATION = 0x0800, 0x0400, 0x0200, 0x0100
@@ -55,7 +55,7 @@ class Properties:
 
     What the data plane needs stands ready as fields: `raw` (the octets), `flags`, `persistent`, `priority` (0 if
     absent), `expiration`, `user_id`, `reply_to` (bytes, None if absent), `ttl_ms` (the expiration as a number, -1 if
-    absent), `has_cc`, `has_delay` and `special` (it may expire or wait for its time). The other attributes are
+    absent), `has_cc` (CC or BCC), `has_bcc`, `has_delay` and `special` (it may expire or wait for its time). The other attributes are
     decoded at each reading and are None if absent; `fields()` has all that are present, by name."""
 
     raw: bytes
@@ -66,6 +66,7 @@ class Properties:
     user_id: "bytes | None"
     reply_to: "bytes | None"
     has_cc: bool
+    has_bcc: bool
     has_delay: bool
     special: bool
     ttl_ms: int
@@ -78,6 +79,7 @@ class Properties:
         "cached_headers",
         "expiration",
         "flags",
+        "has_bcc",
         "has_cc",
         "has_delay",
         "headers_at",
@@ -213,7 +215,7 @@ def scan_properties(p, start, end):
     made.persistent = False
     made.priority = 0
     made.expiration = made.user_id = made.reply_to = made.cached_headers = None
-    made.has_cc = made.has_delay = made.special = False
+    made.has_cc = made.has_bcc = made.has_delay = made.special = False
     made.ttl_ms = -1
     made.headers_at = made.headers_end = 0
     at = start + 2
@@ -284,6 +286,7 @@ def _scan_headers(made, p, start, at, end):
         raise HardError(501, f"a content header's headers of {size} bytes reach past its end by {size - (end - at)}")
     noted = check_table(p, at, at + size, 0)
     made.has_cc = noted & NOTED_COPIES != 0
+    made.has_bcc = noted & NOTED_BLIND != 0
     made.has_delay = made.special = noted & NOTED_DELAY != 0
     made.headers_at = at - start
     made.headers_end = at + size - start
@@ -295,7 +298,11 @@ def _milliseconds(p, at, end):
     text is a valid expiration is checked elsewhere, before anything with it is taken."""
     if at < end and (p[at] == 43 or p[at] == 45):
         at += 1
-    if at == end or end - at > 19:
+    if at == end:
+        return -1
+    while at < end - 1 and p[at] == 48:
+        at += 1
+    if end - at > 18:
         return -1
     value = 0
     while at < end:

@@ -9,24 +9,27 @@ import cython
 
 from leveret.core.dedup import digest_of, own_ttl_of
 from leveret.core.delays import Delays
-from leveret.core.levels import Levels
+from leveret.core.field_types import Int64
+from leveret.core.leveled_queue import LeveledQueue
 from leveret.core.office import Office
 from leveret.core.plain_queue import PlainQueue
 from leveret.core.rules import Rules
 
 if not cython.compiled:
     from leveret.core.contract import ACCEPTED, EMPTY, KNOWN, LATER, REFUSED
+    from leveret.core.message import make_message
     from leveret.core.office import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
     from leveret.core.pure_octets import read_u64
     from leveret.core.rules import DROP_HEAD, REJECT_AND_BURY
 
+COUNT_HEADER = "x-delivery-count"
 SLOT_BYTES = 32
 DELAYED = 1 << 63
 # How many messages may leave at the head before others have their turn.
 SWEPT_A_STEP = 512
 
 
-class ClassicQueue(PlainQueue):
+class ClassicQueue(LeveledQueue):
     __slots__ = (
         "alarm_at",
         "buried_total",
@@ -35,7 +38,6 @@ class ClassicQueue(PlainQueue):
         "dropped_total",
         "expired_total",
         "expiring",
-        "levels",
         "limited_total",
         "office",
         "refused_total",
@@ -55,13 +57,9 @@ class ClassicQueue(PlainQueue):
         priority_max=0,
         window=None,
     ):
-        PlainQueue.__init__(self, name, record, single_active, shelf, ledger, lazy)
+        LeveledQueue.__init__(self, name, record, single_active, shelf, ledger, lazy, priority_max)
         self.office = office if office is not None else Office()
         self.rules = Rules()
-        self.levels = None
-        if priority_max > 0:
-            self.levels = Levels(self.ready, priority_max, shelf, ledger, lazy)
-            self.by_priority = True
         self.window = window
         # Whether there may be messages with an expiration of their own.
         self.expiring = False
@@ -80,8 +78,10 @@ class ClassicQueue(PlainQueue):
         # Those of the above, and of the rejected, that went on to somewhere else.
         self.buried_total = 0
 
-    def set_rules(self, rules):
-        """Arguments or policies have changed: what is here is judged by the new rules at once."""
+    def set_rules(self, rules, since=0):
+        """Arguments or policies have changed: what is here is judged by the new rules at once, but for a time to live,
+        which counts for what arrived since this moment."""
+        rules.succeed(self.rules, since)
         self.rules = rules
         self.watchful = True
         if self.ready.count > 0:
@@ -141,13 +141,6 @@ class ClassicQueue(PlainQueue):
             self.dispatch()
         return ACCEPTED
 
-    def push_to_level(self, message):
-        if self.ledger is not None and message.properties.persistent:
-            self.ledger.journal.keep(self.ledger, message, self.levels.base.next_position)
-        self.levels.push(message)
-        self.ready = self.levels.top()
-        return 0
-
     def postpone(self, message):
         if self.delays is None:
             self.delays = Delays(self, self.shelf, self.ledger, self.office)
@@ -155,12 +148,6 @@ class ClassicQueue(PlainQueue):
         return ACCEPTED
 
     # ---- messages out
-
-    def give(self, subscriber):
-        PlainQueue.give(self, subscriber)
-        if self.levels is not None and self.ready.count == 0:
-            self.ready = self.levels.top()
-        return 0
 
     def dispatch(self):
         if not self.watchful:
@@ -200,21 +187,15 @@ class ClassicQueue(PlainQueue):
             return True
         return rules.bytes_max >= 0 and self.ready_bytes_total() > rules.bytes_max
 
-    def ready_total(self):
-        return self.ready.count if self.levels is None else self.levels.total_count()
-
-    def ready_bytes_total(self):
-        return self.ready.bytes if self.levels is None else self.levels.total_bytes()
-
     def sweep(self):
         """Lets go, from the head on, what has expired, is too much, or was handed out too often; then sets the alarm for
         the next one. Stops at the first message that may stay. True if it stopped before: then nobody may get the
         head, and the office calls again."""
         left = SWEPT_A_STEP
         while self.ready.count > 0:
-            over = self.is_over_limits()
+            over = self.is_over_limits() and self.sentence() == 0
             if not self.ready.has_next():
-                if over and not self.rules.buries and self.doomed is None and not self.ready.has_load():
+                if over and not self.rules.buries and not self.ready.has_load():
                     self.ready.warm_up()
                     if not self.ready.has_next():
                         self.dropped_total += 1
@@ -226,9 +207,8 @@ class ClassicQueue(PlainQueue):
                     if self.ready.has_next():
                         continue
                 return False
-            reason = self.verdict()
-            if reason == 0 and over:
-                reason = MAXLEN
+            # As in RabbitMQ, which looks at the limit before the expiry.
+            reason = MAXLEN if over else self.verdict()
             if reason == 0:
                 self.set_alarm()
                 return False
@@ -238,7 +218,9 @@ class ClassicQueue(PlainQueue):
             left -= 1
             self.remove_head(reason)
         self.expiring = False
-        self.watchful = not self.rules.plain or self.levels is not None or self.window is not None
+        self.watchful = (
+            not self.rules.plain or self.rules.expires_some() or self.levels is not None or self.window is not None
+        )
         return False
 
     def go_on(self):
@@ -256,13 +238,15 @@ class ClassicQueue(PlainQueue):
 
     def must_know_head(self):
         """Whether a head that is on disk must be read although nobody asks for it."""
-        return self.expiring or self.rules.ttl_ms >= 0 or self.rules.delivery_limit >= 0 or self.doomed is not None
+        return self.expiring or self.rules.expires_some() or self.rules.delivery_limit >= 0 or self.doomed is not None
 
     def expiry_of(self, message):
         """When this message expires here; 0 if it does not."""
         ttl_ms = message.properties.ttl_ms
-        if self.rules.ttl_ms >= 0 and (ttl_ms < 0 or self.rules.ttl_ms < ttl_ms):
-            ttl_ms = self.rules.ttl_ms
+        if self.rules.expires_some():
+            of_queue = self.rules.ttl_at(message.stamp)
+            if of_queue >= 0 and (ttl_ms < 0 or of_queue < ttl_ms):
+                ttl_ms = of_queue
         return 0 if ttl_ms < 0 else message.stamp + ttl_ms
 
     def has_expired(self):
@@ -270,15 +254,20 @@ class ClassicQueue(PlainQueue):
         expiry = self.expiry_of(self.ready.next_message())
         return expiry != 0 and expiry <= self.office.now
 
-    def verdict(self):
-        """Why the head must leave; 0 if it may stay."""
+    def sentence(self):
+        """Why the head must leave for what became of it before, whether it is in memory or not; 0 if it need not."""
         entry = self.ready.next_returned()
         if entry is not None:
             if self.doomed is not None and entry.position in self.doomed:
                 return REJECTED
             if self.rules.delivery_limit >= 0 and entry.delivery_count > self.rules.delivery_limit:
                 return DELIVERY_LIMIT
-        return EXPIRED if self.has_expired() else 0
+        return 0
+
+    def verdict(self):
+        """Why the head must leave; 0 if it may stay."""
+        reason = self.sentence()
+        return EXPIRED if reason == 0 and self.has_expired() else reason
 
     def set_alarm(self):
         """The head may stay for now."""
@@ -301,11 +290,6 @@ class ClassicQueue(PlainQueue):
             self.limited_total += 1
         return self.send_off(entry, reason)
 
-    def step_down(self):
-        if self.levels is not None and self.ready.count == 0:
-            self.ready = self.levels.top()
-        return 0
-
     def send_off(self, entry, reason):
         """The message leaves this queue: as a letter, if the rules say so, else for good."""
         message = entry.message
@@ -322,6 +306,14 @@ class ClassicQueue(PlainQueue):
         if letter.position > 0:
             self.ledger.settle(letter.position, letter.message.location)
         return 0
+
+    def dressed(self, entry):
+        """With its count in a header, where that is limited."""
+        message = entry.message
+        if self.rules.delivery_limit < 0:
+            return message
+        headers = {**message.properties.headers(), COUNT_HEADER: Int64(entry.delivery_count)}
+        return make_message(message.address, message.properties.replace({"headers": headers}), message.body)
 
     # ---- what became of them
 
@@ -355,137 +347,55 @@ class ClassicQueue(PlainQueue):
             return self.send_off(entry, DELIVERY_LIMIT)
         return self.put_back(entry)
 
-    def put_back(self, entry):
-        if self.levels is None:
-            return self.ready.put_back(entry)
-        self.levels.list_for(entry.message.properties.priority).put_back(entry)
-        self.ready = self.levels.top()
-        return 0
-
-    # ---- from disk
-
-    def finish_load(self, load):
-        if self.levels is None:
-            PlainQueue.finish_load(self, load)
-            return
-        level = self.levels.loading(load)
-        if level is None:
-            return
-        level.finish_load(load)
-        # Meanwhile something of a higher priority may have come, and what could not be read is gone.
-        self.ready = self.levels.top()
-        self.dispatch()
-        if self.ready.has_next() or self.ready.count == 0:
-            self.stop_awaiting()
-
-    def is_loading(self, load):
-        if self.levels is None:
-            return self.ready.is_loading(load)
-        return self.levels.loading(load) is not None
-
-    def page_out(self, bytes_max):
-        freed = 0
-        if self.levels is None:
-            freed = self.ready.page_out(bytes_max)
-        else:
-            for level in self.levels.used:
-                if freed < bytes_max:
-                    freed += level.page_out(bytes_max - freed)
-        if self.delays is not None and freed < bytes_max:
-            freed += self.delays.page_out(bytes_max - freed)
-        return freed
-
     # ---- the log
 
     def restore(self, book, all_seen):
         ready = book.count
         while ready > 0 and read_u64(book.slots, (ready - 1) * SLOT_BYTES) >= DELAYED:
             ready -= 1
-        if all_seen:
-            self.ready.seen_upto = book.next_position - 1
-        if self.levels is None:
-            self.ready.restore(book.slots, ready, book.next_position)
-        else:
-            self.levels.restore(book.slots, ready, book.next_position)
-            self.ready = self.levels.top()
+        self.restore_ready(book.slots, ready, book.next_position, all_seen)
         self.ledger.live = book.count
         self.ledger.handed = book.handed
         if book.handed > 0:
             self.ledger.note_again(0)
-        if ready < book.count:
+        if ready < book.count or book.delay_sequence > 0:
             self.delays = Delays(self, self.shelf, self.ledger, self.office)
-            self.delays.restore(book.slots, ready, book.count - ready)
+            self.delays.restore(book.slots, ready, book.count - ready, book.delay_sequence)
         if book.expiring:
             self.expiring = self.watchful = True
         if self.watchful and ready > 0:
             self.office.go_on_later(self)
 
     def has_load(self):
-        if self.delays is not None and self.delays.has_load():
-            return True
-        if self.levels is None:
-            return self.ready.has_load()
-        return any([level.has_load() for level in self.levels.used])
-
-    def collect_located(self, number, found):
-        if self.levels is None:
-            return self.ready.collect_located(number, found)
-        for level in self.levels.used:
-            level.collect_located(number, found)
-        return 0
+        return LeveledQueue.has_load(self) or (self.delays is not None and self.delays.has_load())
 
     def find_stored(self, position, location):
         if position >= DELAYED:
             return self.delays is not None and self.delays.find_stored(position, location)
-        if self.levels is None:
-            return self.ready.find_cold(position, location) >= 0
-        return self.level_of(position, location) is not None
-
-    def level_of(self, position, location):
-        for level in self.levels.used:
-            if level.find_cold(position, location) >= 0:
-                return level
-        return None
+        return LeveledQueue.find_stored(self, position, location)
 
     def move_stored(self, position, location, to, length):
         if position >= DELAYED:
             return self.delays.move_stored(position, to, length)
-        level = self.ready if self.levels is None else self.level_of(position, location)
-        return level.move_cold(level.find_cold(position, location), to, length)
+        return LeveledQueue.move_stored(self, position, location, to, length)
+
+    def page_out(self, bytes_max):
+        freed = LeveledQueue.page_out(self, bytes_max)
+        if self.delays is not None and freed < bytes_max:
+            freed += self.delays.page_out(bytes_max - freed)
+        return freed
 
     # ---- control
-
-    def ready_count(self):
-        return self.ready_total()
-
-    def ready_bytes(self):
-        return self.ready_bytes_total()
 
     def delayed_count(self):
         return 0 if self.delays is None else self.delays.count
 
-    def ready_entries(self):
-        if self.levels is None:
-            return self.ready.entries()
-        return [entry for level in self.levels.used for entry in level.entries()]
-
     def purge(self):
         self.doomed = None
-        if self.levels is None:
-            return PlainQueue.purge(self)
-        count = self.ready_total()
-        for level in self.levels.used:
-            level.clear()
-        self.ready = self.levels.top()
-        self.discarded_total += count
-        self.stop_awaiting()
-        return count
+        return LeveledQueue.purge(self)
 
     def close(self):
-        PlainQueue.close(self)
-        if self.levels is not None:
-            for level in self.levels.used:
-                level.clear()
+        LeveledQueue.close(self)
         if self.delays is not None:
             self.delays.clear()
         if self.window is not None:

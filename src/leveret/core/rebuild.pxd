@@ -5,7 +5,7 @@ from leveret.core.octets cimport copy_octets, read_u32, read_u64, take, write_u3
 from leveret.core.records cimport COUNTED, EXPIRES_BIT, HANDED, KEY, KIND_MASK, NOTE_BYTES, PLACED, SETTLED
 
 cdef Py_ssize_t SLOT_BYTES, DELIVERIES, PRIORITY
-cdef unsigned long long DELAYED
+cdef unsigned long long DELAYED, SEQUENCE_MASK
 
 
 @cython.final
@@ -18,6 +18,7 @@ cdef class QueueBook:
     cdef dict times
     cdef list runs
     cdef readonly unsigned long long next_position
+    cdef readonly unsigned long long delay_sequence
     cdef readonly bint expiring
     cdef readonly list keys
 

@@ -15,6 +15,7 @@ SLOT_BYTES = 32
 DELIVERIES, PRIORITY = 24, 28
 # Positions from here on are those of delayed messages, see core.delays: they say nothing about the others.
 DELAYED = 1 << 63
+SEQUENCE_MASK = (1 << 22) - 1
 
 
 def by_position_and_location(slot):
@@ -37,6 +38,8 @@ class QueueBook:
         # [first, end) of positions that are done with, not yet merged.
         self.runs = []
         self.next_position = 1
+        # The highest number that tells delayed messages of one moment apart.
+        self.delay_sequence = 0
         # Whether any of its messages has an expiration of its own.
         self.expiring = False
         # (second, digest, segment of the note, own time to live) of keys that were seen, see core.dedup.
@@ -66,7 +69,9 @@ class QueueBook:
 
     def reach(self, position):
         """No later message may get this position again, even if this one did not survive."""
-        if position >= self.next_position and position < DELAYED:
+        if position >= DELAYED:
+            self.delay_sequence = max(self.delay_sequence, position & SEQUENCE_MASK)
+        elif position >= self.next_position:
             self.next_position = position + 1
         return 0
 

@@ -2,6 +2,8 @@ cimport cython
 
 from leveret.core.office cimport DELIVERY_LIMIT, REJECTED
 
+cdef Py_ssize_t ERAS_MAX
+
 cdef enum:
     DROP_HEAD = 0
     REJECT = 1
@@ -22,5 +24,9 @@ cdef class Rules:
     cdef readonly bint buries
     cdef readonly bint retries
     cdef readonly bint plain
+    cdef readonly tuple eras
 
+    cpdef int succeed(self, Rules old, unsigned long long since) except -1
+    cdef Py_ssize_t ttl_at(self, unsigned long long stamp) except? -1
+    cdef bint expires_some(self)
     cpdef bint carries(self, int reason)

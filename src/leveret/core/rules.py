@@ -13,6 +13,9 @@ if not cython.compiled:
     REJECT = 1
     REJECT_AND_BURY = 2
 
+# Older changes of the time to live than these are forgotten: what arrived before them does not expire.
+ERAS_MAX = 16
+
 
 class Rules:
     __slots__ = (
@@ -21,6 +24,7 @@ class Rules:
         "dead_letter_exchange",
         "dead_letter_key",
         "delivery_limit",
+        "eras",
         "length_max",
         "overflow",
         "parking_lot",
@@ -43,6 +47,8 @@ class Rules:
         parking_lot=None,
     ):
         self.ttl_ms = ttl_ms
+        # (since when, time to live) if that was not always the same, newest first: what is in a queue keeps its own.
+        self.eras = ()
         self.length_max = length_max
         self.bytes_max = bytes_max
         # What happens when it is full: the oldest goes, or the newest is refused.
@@ -64,6 +70,28 @@ class Rules:
             and not self.buries
             and not self.retries
         )
+
+    def succeed(self, old, since):
+        """Takes over from other rules: the time to live counts for what arrives from this moment on."""
+        if self.ttl_ms == old.ttl_ms:
+            self.eras = old.eras
+        elif since > 0:
+            earlier = old.eras if old.eras else ((0, old.ttl_ms),)
+            self.eras = ((since, self.ttl_ms), *earlier)[:ERAS_MAX]
+        return 0
+
+    def ttl_at(self, stamp):
+        """The time to live of what arrived at this moment."""
+        if not self.eras:
+            return self.ttl_ms
+        for since, ttl_ms in self.eras:
+            if stamp >= since:
+                return ttl_ms
+        return -1
+
+    def expires_some(self):
+        """Whether anything may have a time to live by these rules."""
+        return self.ttl_ms >= 0 or len(self.eras) > 0
 
     def carries(self, reason):
         """Whether what leaves the queue for this reason goes on to somewhere."""

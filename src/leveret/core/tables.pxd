@@ -30,7 +30,8 @@ cdef enum:
 # Headers that the broker itself heeds, as bits
 cdef enum:
     NOTED_COPIES = 1
-    NOTED_DELAY = 2
+    NOTED_BLIND = 2
+    NOTED_DELAY = 4
 
 cdef inline long long signed64(unsigned long long value) noexcept:
     return <long long> value

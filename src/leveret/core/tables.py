@@ -44,7 +44,7 @@ if not cython.compiled:
     BOOLEAN, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, INT64_ALIAS = b"tbBsuIilL"
     FLOAT32, FLOAT64, DECIMAL, TEXT, ARRAY, TIMESTAMP, TABLE, VOID, BLOB = b"fdDSATFVx"
     NESTING_MAX = 32
-    NOTED_COPIES, NOTED_DELAY = 1, 2
+    NOTED_COPIES, NOTED_BLIND, NOTED_DELAY = 1, 2, 4
 
     def signed64(value):
         return value - (1 << 64) if value >> 63 else value
@@ -252,7 +252,7 @@ def _noted(p, at, end):
     if end - at == 2:
         return NOTED_COPIES if p[at] == 67 and p[at + 1] == 67 else 0
     if end - at == 3:
-        return NOTED_COPIES if p[at] == 66 and p[at + 1] == 67 and p[at + 2] == 67 else 0
+        return NOTED_COPIES | NOTED_BLIND if p[at] == 66 and p[at + 1] == 67 and p[at + 2] == 67 else 0
     if end - at == 7 and p[at] == 120 and p[at + 1] == 45 and p[at + 2] == 100 and p[at + 6] == 121:
         return NOTED_DELAY if p[at + 3] == 101 and p[at + 4] == 108 and p[at + 5] == 97 else 0
     return 0

@@ -7,12 +7,9 @@ from leveret.catalog.records import Arguments, QueueRecord
 from leveret.core.contract import Queue
 from leveret.core.office import Office
 from leveret.core.queue import ClassicQueue
-from leveret.errors import SoftError
 from leveret.queues.dedup import is_wanted, make_window
 from leveret.queues.queue_type import Stock, validate_arguments
 from leveret.queues.rules import rules_from
-
-QUEUE_VERSIONS = (1, 2)
 
 
 class Classic:
@@ -43,9 +40,6 @@ class Classic:
 
     def validate(self, record: QueueRecord, what: str) -> None:
         validate_arguments(self, record, what)
-        version = record.arguments.get("x-queue-version", 1)
-        if version not in QUEUE_VERSIONS:
-            raise SoftError(406, f"invalid arg 'x-queue-version' for {what}: \"unsupported queue version '{version}'\"")
 
     def create(self, record: QueueRecord, stock: Stock | None = None, office: Office | None = None) -> Queue:
         arguments = record.arguments
@@ -61,9 +55,9 @@ class Classic:
             window=make_window(arguments, record.id, stock) if is_wanted(arguments) else None,
         )
 
-    def govern(self, queue: ClassicQueue, arguments: Arguments) -> None:
+    def govern(self, queue: ClassicQueue, arguments: Arguments, since_ms: int = 0) -> None:
         queue.ack_timeout_ms = arguments.get("x-consumer-timeout", -1)
         rules = rules_from(arguments)
         # Most queues have none, and may go on without looking at every message.
         if not rules.plain or not queue.rules.plain:
-            queue.set_rules(rules)
+            queue.set_rules(rules, since_ms)

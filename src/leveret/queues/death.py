@@ -1,8 +1,10 @@
 """What dead-lettering does to a message: the headers that tell of its deaths, and the keys it goes on with.
 
-Clients parse these headers, so they are RabbitMQ 3.10.8's to the octet, its oddities included; x-last-death-* is what
-newer versions add. Never routes, publishes or drops anything. Called by whoever publishes dead letters, and by
-whoever sends them back to where they came from.
+Clients parse these headers, so they are RabbitMQ 3.10.8's to the octet, with two things of newer versions:
+x-last-death-*, and that x-death stays in order, the newest first. 3.10.8 turns the older deaths around each time, and
+then takes a message that a client rejected for one in an endless loop and drops it, or misses the loop. Never routes,
+publishes or drops anything. Called by whoever publishes dead letters, and by whoever sends them back to where they
+came from.
 
 Clients also write these headers, or send back what they got in other types. Where that crashes RabbitMQ's queue and
 takes its messages along, the odd item is kept as it is and an odd count starts again."""
@@ -62,7 +64,7 @@ def died(
     properties: Properties = letter.properties
     headers = dict(properties.headers())
     exchange = _text(message.exchange)
-    copies = _copies(headers) if properties.has_cc else []
+    copies = _copies(headers, "CC") if properties.has_cc else []
     own_key = message.routing_key
     death: dict[str, Item] = {
         "count": _ONCE,
@@ -83,10 +85,12 @@ def died(
     headers["x-last-death-queue"] = queue
     headers["x-last-death-reason"] = reason
     if dead_letter_key is None:
-        keys = [own_key, *map(_octets, copies)]
+        blind = _copies(headers, "BCC") if properties.has_bcc else []
+        keys = [own_key, *map(_octets, copies), *map(_octets, blind)]
     else:
         keys = [_octets(dead_letter_key)]
         headers.pop("CC", None)
+        headers.pop("BCC", None)
     changes = {"headers": _by_name(headers), "expiration": None}
     return properties.replace(changes), keys
 
@@ -121,7 +125,7 @@ def origin(properties: Properties) -> Origin | None:
     if not told:
         return None
     named = (headers.get("x-first-death-queue"), headers.get("x-first-death-reason"))
-    # The array's order does not tell which was first (see _grouped), and a death keeps the time of its first round.
+    # A death that came again stands in front, so the order does not tell which was first; but it keeps its first time.
     first = min(reversed(told), key=lambda death: ((death["queue"], death["reason"]) != named, death["time"]))
     return Origin(
         first["queue"],
@@ -159,10 +163,7 @@ def _with_death(deaths: Item, death: dict[str, Item]) -> list[Item]:
 
 
 def _grouped(deaths: list[Item]) -> list[Item]:
-    """The array with one death for each queue and reason, and a count in each.
-
-    RabbitMQ 3.10.8 turns the order around while it does so (later versions do not), hence the newest is always first
-    but the others are in no order of time once there are three."""
+    """The array with one death for each queue and reason, and a count in each."""
     if len(deaths) < 2:
         return deaths
     rounds: dict[object, int] = {}
@@ -178,7 +179,6 @@ def _grouped(deaths: list[Item]) -> list[Item]:
             if item.get("count") is None:
                 item = {"count": Int64(count), **{name: item[name] for name in item if name != "count"}}
             grouped.append(item)
-    grouped.reverse()
     return grouped
 
 
@@ -219,8 +219,8 @@ def _wrapped(count: int) -> int:
 # Tables and text.
 
 
-def _copies(headers: dict[str, Item]) -> list[str]:
-    copies = headers.get("CC")
+def _copies(headers: dict[str, Item], name: str) -> list[str]:
+    copies = headers.get(name)
     return [copy for copy in copies if isinstance(copy, str)] if isinstance(copies, list) else []
 
 

@@ -53,7 +53,7 @@ class ExchangeHolder(Queue):
     def restore(self, book: Any, all_seen: bool) -> None:
         assert self.ledger is not None
         self.ledger.live = book.count
-        self.delays.restore(book.slots, 0, book.count)
+        self.delays.restore(book.slots, 0, book.count, book.delay_sequence)
 
     def has_load(self) -> bool:
         loading: bool = self.delays.has_load()

@@ -15,6 +15,9 @@ from leveret.core.office import Office
 from leveret.core.wording import shown_type
 from leveret.errors import InvalidPolicy, SoftError
 
+# RabbitMQ's two ways to keep a queue on disk, which are one here.
+QUEUE_VERSIONS = (1, 2)
+
 
 def delays(value: Any) -> str | None:
     """The tiers of a retry, such as: 1s, 5s, 30s, 5min."""
@@ -25,22 +28,34 @@ def delays(value: Any) -> str | None:
     return None
 
 
-# Every argument a queue of any type can have, with its check. A name that is not here is not ours and is ignored.
+def version(value: Any) -> str | None:
+    reason = check.non_negative(value)
+    if reason is None and value not in QUEUE_VERSIONS:
+        reason = f"\"unsupported queue version '{value}'\""
+    return reason
+
+
+# Every argument that a queue of some type heeds, with its check, in the order in which RabbitMQ checks them; ours follow,
+# then those of other types. A name that is not here is not ours and is ignored.
 ARGUMENT_CHECKS: dict[str, Check] = {
+    "x-dead-letter-exchange": check.string,
+    "x-queue-type": check.string,
     "x-expires": check.positive_duration,
     "x-message-ttl": check.duration,
+    "x-dead-letter-routing-key": check.string,
     "x-max-length": check.non_negative,
     "x-max-length-bytes": check.non_negative,
     "x-max-priority": check.priority_range,
     "x-overflow": check.one_of(("drop-head", "reject-publish", "reject-publish-dlx"), "invalid_overflow"),
-    "x-dead-letter-exchange": check.string,
-    "x-dead-letter-routing-key": check.string,
-    "x-single-active-consumer": check.boolean,
-    "x-queue-type": check.string,
     "x-queue-mode": check.one_of(("default", "lazy"), "\"unsupported queue mode '{}'\""),
-    "x-queue-version": check.integer,
-    "x-queue-master-locator": check.string,
+    "x-queue-version": version,
+    "x-single-active-consumer": check.boolean,
+    "x-queue-master-locator": check.anything,
     "x-delivery-limit": check.non_negative,
+    "x-consumer-timeout": check.positive_duration,
+    "x-retry-delays": delays,
+    "x-parking-lot": check.string,
+    **check.DEDUPLICATION_CHECKS,
     "x-max-in-memory-length": check.non_negative,
     "x-max-in-memory-bytes": check.non_negative,
     "x-quorum-initial-group-size": check.non_negative,
@@ -49,11 +64,35 @@ ARGUMENT_CHECKS: dict[str, Check] = {
     "x-max-age": check.string,
     "x-stream-max-segment-size-bytes": check.non_negative,
     "x-initial-cluster-size": check.non_negative,
-    "x-consumer-timeout": check.positive_duration,
-    "x-retry-delays": delays,
-    "x-parking-lot": check.string,
-    **check.DEDUPLICATION_CHECKS,
 }
+# Those that must be the same when a queue is declared again, in the order in which RabbitMQ compares them; ours follow.
+COMPARED_ARGUMENTS = (
+    "x-expires",
+    "x-message-ttl",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-max-priority",
+    "x-overflow",
+    "x-queue-mode",
+    "x-queue-version",
+    "x-single-active-consumer",
+    "x-queue-type",
+    "x-queue-master-locator",
+    "x-delivery-limit",
+    "x-retry-delays",
+    "x-parking-lot",
+    *check.DEDUPLICATION_CHECKS,
+    "x-max-in-memory-length",
+    "x-max-in-memory-bytes",
+    "x-quorum-initial-group-size",
+    "x-queue-leader-locator",
+    "x-dead-letter-strategy",
+    "x-max-age",
+    "x-stream-max-segment-size-bytes",
+    "x-initial-cluster-size",
+)
 
 
 class QueueType(Protocol):
@@ -68,8 +107,9 @@ class QueueType(Protocol):
     def create(self, record: QueueRecord, stock: Stock | None = None, office: Office | None = None) -> Queue:
         """A live queue; without a stock it keeps everything in memory and nothing survives."""
 
-    def govern(self, queue: Any, arguments: Arguments) -> None:
-        """These arguments are in force from now on: those it was declared with, and what policies add."""
+    def govern(self, queue: Any, arguments: Arguments, since_ms: int = 0) -> None:
+        """These arguments are in force: those it was declared with, and what policies add. A time to live counts for
+        what arrived since that moment."""
 
 
 class Stock(Protocol):
@@ -83,19 +123,22 @@ class Stock(Protocol):
         """A core.ledger.Ledger for a queue that survives."""
 
 
+def check_dead_letter_exchange(arguments: Arguments, what: str) -> None:
+    """Comes first of all in RabbitMQ, before the queue has a type."""
+    value = arguments.get("x-dead-letter-exchange", "")
+    if not isinstance(value, str):
+        raise SoftError(406, f"invalid type '{shown_type(value)}' for arg 'x-dead-letter-exchange' in {what}")
+
+
 def validate_arguments(queue_type: QueueType, record: QueueRecord, what: str) -> None:
     """Known arguments have the right type and range, and the queue's type takes them."""
-    for name, value in record.arguments.items():
-        checker = ARGUMENT_CHECKS.get(name)
-        if checker is None:
-            continue
-        if name not in queue_type.arguments:
-            raise SoftError(406, f"invalid arg '{name}' for {what} of queue type {queue_type.module}")
-        if name == "x-dead-letter-exchange" and not isinstance(value, str):
-            raise SoftError(406, f"invalid type '{shown_type(value)}' for arg '{name}' in {what}")
-        reason = checker(value)
+    arguments = record.arguments
+    for name in [name for name in ARGUMENT_CHECKS if name in arguments and name in queue_type.arguments]:
+        reason = ARGUMENT_CHECKS[name](arguments[name])
+        if reason is None and name == "x-dead-letter-routing-key" and "x-dead-letter-exchange" not in arguments:
+            reason = "routing_key_but_no_dlx_defined"
         if reason is not None:
             raise SoftError(406, f"invalid arg '{name}' for {what}: {reason}")
-    if "x-dead-letter-routing-key" in record.arguments and "x-dead-letter-exchange" not in record.arguments:
-        reason = "routing_key_but_no_dlx_defined"
-        raise SoftError(406, f"invalid arg 'x-dead-letter-routing-key' for {what}: {reason}")
+    for name in arguments:
+        if name in ARGUMENT_CHECKS and name not in queue_type.arguments:
+            raise SoftError(406, f"invalid arg '{name}' for {what} of queue type {queue_type.module}")

@@ -127,9 +127,7 @@ class ChannelDesk:
             return properties.replace({"reply_to": self.reply_name.decode()})
         return properties
 
-    def resolve_copies(
-        self, exchange: Exchange, key: bytes, properties: Properties
-    ) -> tuple[tuple[Queue, ...], Properties]:
+    def resolve_copies(self, exchange: Exchange, key: bytes, properties: Properties) -> tuple[Queue, ...]:
         return resolve_copies(self.vhost.router, exchange, key, properties)
 
     def delay(self, properties: Properties) -> tuple[Properties, int]:

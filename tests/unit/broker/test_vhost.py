@@ -1,4 +1,5 @@
-"""A virtual host alive: exclusive queues by their owner, consumers that lose their queue, reply addresses."""
+"""A virtual host alive: exclusive queues by their owner, consumers that lose their queue, reply addresses, and what
+exchanges and queues keep besides."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ import pytest
 from leveret.broker.vhost import LiveVhost, octets
 from leveret.catalog.commands import Added, Removed
 from leveret.catalog.records import ExchangeRecord
+from leveret.core.message import shown
+from leveret.core.office import Office
 from leveret.core.reply import ReplyQueue
 from tests.unit.catalog.naming import exchange, queue, to_exchange, to_queue
 from tests.unit.queues.dataplane import Workbench, message, new_consumer
@@ -107,3 +110,43 @@ def test_reply_addresses_make_routes_forgotten(change: str) -> None:
     before = vhost.router.generation
     vhost.add_reply(b"r") if change == "add" else vhost.remove_reply(b"r")
     assert vhost.router.generation > before
+
+
+# ---- exchanges that keep something
+
+
+def test_a_delayed_message_goes_through_its_exchange_when_its_time_has_come() -> None:
+    office = Office(1_700_000_000_000)
+    vhost = LiveVhost("/", lambda count: 0, office=office)
+    arguments = {"x-delayed-type": "direct"}
+    vhost.reflect(Added(ExchangeRecord("/", "x", "x-delayed-message", True, False, False, arguments)))
+    for name in ("q", "copy", "blind"):
+        vhost.reflect(Added(queue(name)))
+        vhost.reflect(Added(to_queue("x", name, key=name)))
+    one = message(b"x", exchange="x", key="q", headers={"CC": ["copy"], "BCC": ["blind"]})
+    one.stamp = office.now + 10
+    vhost.exchanges[b"x"].holder.publish(one)
+    office.now += 10
+    vhost.exchanges[b"x"].keeper.delays.ring()
+    for name in (b"q", b"copy", b"blind"):
+        (entry,) = vhost.queues[name].ready_entries()
+        assert (entry.message.body, entry.message.stamp, entry.message.lone) == (b"x", office.now, False)
+        assert shown(entry.message).properties.headers() == {"CC": ["copy"]}
+
+
+def test_with_an_exchange_goes_what_it_keeps() -> None:
+    vhost = new_vhost()
+    record = ExchangeRecord("/", "x", "x-delayed-message", True, False, False, {"x-delayed-type": "direct"})
+    vhost.reflect(Added(record))
+    keeper = vhost.exchanges[b"x"].keeper
+    vhost.reflect(Removed(record))
+    assert keeper.deleted
+
+
+def test_a_queue_with_a_lease_has_one_as_long_as_it_exists() -> None:
+    vhost = new_vhost()
+    vhost.reflect(Added(queue("q", **{"x-expires": 1000})))
+    vhost.reflect(Added(queue("other")))
+    assert len(vhost.leases) == 1
+    vhost.reflect(Removed(queue("q", **{"x-expires": 1000})))
+    assert len(vhost.leases) == 0

@@ -11,16 +11,19 @@ from leveret.core.batch import Batch
 from leveret.core.journal import Journal
 from leveret.core.ledger import Ledger
 from leveret.core.load import Load
+from leveret.core.message import Message
 from leveret.core.queue import ClassicQueue
+from leveret.core.rebuild import QueueBook, Rebuild
 from leveret.core.records import sealed
 from leveret.core.scan import Scan
 from leveret.core.segment import Segment
 from leveret.core.shelf import Shelf
+from tests.unit.queues.dataplane import message
 
 # As storage.file_head has it, and as storage.segment_files numbers pages.
 HEAD_BYTES = 64
 FIRST_PAGE = 0x80000000
-PLACED, SETTLED, HANDED, COUNTED = 1, 2, 3, 4
+PLACED, SETTLED, HANDED, COUNTED, KEY = 1, 2, 3, 4, 5
 
 
 class Note(NamedTuple):
@@ -36,6 +39,10 @@ class Note(NamedTuple):
 
 def read_notes(notes: bytes | bytearray) -> list[Note]:
     return [Note(*fields) for fields in struct.iter_unpack(">QQIIII", bytes(notes))]
+
+
+def persistent(body: bytes = b"body", **properties: Any) -> Message:
+    return message(body, delivery_mode=2, **properties)
 
 
 class FakeDisk:
@@ -64,15 +71,18 @@ class FakeDisk:
         number = self._numbers[paging]
         self._numbers[paging] += 1
         self.images[number] = bytearray(HEAD_BYTES)
-        return Segment(number, number * 7919 % (1 << 32), None, HEAD_BYTES)
+        return Segment(number, self.salt_of(number), None, HEAD_BYTES)
+
+    def salt_of(self, number: int) -> int:
+        return number * 7919 % (1 << 32)
 
     def ledger(self, queue_id: int = 1) -> Ledger:
         return Ledger(self.journal, queue_id)
 
-    def queue(self, queue_id: int | None = 1, lazy: bool = False) -> ClassicQueue:
+    def queue(self, queue_id: int | None = 1, lazy: bool = False, **features: Any) -> ClassicQueue:
         """A durable queue, or with None one that keeps nothing."""
         ledger = None if queue_id is None else self.ledger(queue_id)
-        return ClassicQueue(b"q", None, shelf=self.shelf, ledger=ledger, lazy=lazy)
+        return ClassicQueue(b"q", None, shelf=self.shelf, ledger=ledger, lazy=lazy, **features)
 
     # ---- as the committer
 
@@ -134,3 +144,24 @@ class FakeDisk:
     def notes(self) -> list[Note]:
         """What the images say, segment by segment."""
         return [note for number in self.log_numbers() for note in read_notes(self.scan(number).notes)]
+
+    def noted(self, *kinds: int) -> list[Note]:
+        return [note for note in self.notes() if note.kind & 0xFF in kinds]
+
+    def book(self, queue_id: int = 1) -> QueueBook:
+        """What a start would find of this queue."""
+        rebuild, numbers = Rebuild(), self.log_numbers()
+        for number in numbers:
+            notes = self.scan(number).notes
+            rebuild.add_notes(notes, 0, len(notes), number, set(numbers), set())
+        book = rebuild.books.get(queue_id) or QueueBook()
+        book.finish({}, set())
+        return book
+
+
+def kept(disk: FakeDisk, ledger: Ledger, count: int = 1, body: bytes = b"body") -> list[Any]:
+    """Messages at positions 1 to `count`."""
+    made = [persistent(body) for _ in range(count)]
+    for position, one in enumerate(made, 1):
+        disk.journal.keep(ledger, one, position)
+    return made

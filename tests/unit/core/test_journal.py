@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import struct
 
-from leveret.core.batch import Publisher
-from leveret.core.ledger import Ledger
-from tests.unit.core.fake_disk import COUNTED, HANDED, HEAD_BYTES, PLACED, SETTLED, FakeDisk, Note
+import pytest
+
+from leveret.core.batch import Noting, Publisher
+from tests.unit.core.fake_disk import COUNTED, HEAD_BYTES, KEY, PLACED, SETTLED, FakeDisk, Note, kept, persistent
 from tests.unit.queues.dataplane import message
 
 NOTES_RECORD_BYTES = 32
 CONGESTED_BYTES = 8388608
 OFFSET_MASK = 0xFFFFFFFF
-
-
-def persistent(body: bytes = b"body") -> Any:
-    return message(body, delivery_mode=2)
-
-
-def kept(disk: FakeDisk, ledger: Ledger, count: int = 1, body: bytes = b"body") -> list[Any]:
-    """Messages at positions 1 to `count`."""
-    made = [persistent(body) for _ in range(count)]
-    for position, one in enumerate(made, 1):
-        disk.journal.keep(ledger, one, position)
-    return made
-
-
-def noted(disk: FakeDisk, *kinds: int) -> list[Note]:
-    return [note for note in disk.notes() if note.kind in kinds]
 
 
 # ---- messages
@@ -114,7 +99,7 @@ def test_a_full_segment_is_followed_by_the_spare_one() -> None:
     assert disk.journal.drained == [first], "somebody must write its index"
     batch = disk.commit()
     assert [part[0].id for part in batch.parts] == [1, spare.id]
-    assert len(noted(disk, PLACED)) == 4
+    assert len(disk.noted(PLACED)) == 4
 
 
 def test_without_a_spare_a_segment_grows_on() -> None:
@@ -122,7 +107,7 @@ def test_without_a_spare_a_segment_grows_on() -> None:
     made = kept(disk, disk.ledger(), 10, bytes(100))
     assert {one.location >> 32 for one in made} == {1}
     disk.commit()
-    assert len(noted(disk, PLACED)) == 10
+    assert len(disk.noted(PLACED)) == 10
 
 
 def test_notes_alone_do_not_make_a_segment_grow_for_ever() -> None:
@@ -134,7 +119,7 @@ def test_notes_alone_do_not_make_a_segment_grow_for_ever() -> None:
         ledger.hand_out(1, times, one.location)
         disk.commit()
     assert max(segment.end for segment in disk.segments.values()) < 2000 + 2 * 64
-    assert noted(disk, COUNTED)[-1] == Note(1, 1, 499, one.location >> 32, 0, COUNTED)
+    assert disk.noted(COUNTED)[-1] == Note(1, 1, 499, one.location >> 32, 0, COUNTED)
 
 
 def test_a_sealed_segment_whose_last_message_goes_is_reported() -> None:
@@ -151,78 +136,6 @@ def test_a_sealed_segment_whose_last_message_goes_is_reported() -> None:
 
 
 # ---- what is noted
-
-
-def test_acks_in_a_row_are_one_note() -> None:
-    disk = FakeDisk()
-    ledger = disk.ledger(3)
-    made = kept(disk, ledger, 1000)
-    disk.commit()
-    for position, one in enumerate(made, 1):
-        ledger.settle(position, one.location)
-    disk.commit()
-    assert noted(disk, SETTLED) == [Note(3, 1, 1000, 1, 0, SETTLED)]
-
-
-def test_a_gap_or_another_segment_ends_a_run_of_acks() -> None:
-    disk = FakeDisk(segment_bytes=600)
-    ledger = disk.ledger()
-    disk.provide_spares()
-    made = kept(disk, ledger, 6, bytes(100))
-    assert [one.location >> 32 for one in made] == [1, 1, 1, 1, 2, 2]
-    for position in (1, 3, 4, 5, 6):
-        ledger.settle(position, made[position - 1].location)
-    disk.commit()
-    assert [note[1:4] for note in noted(disk, SETTLED)] == [(1, 1, 1), (3, 2, 1), (5, 2, 2)]
-
-
-def test_the_first_delivery_is_noted_up_to_a_position_and_later_ones_each() -> None:
-    disk = FakeDisk()
-    ledger = disk.ledger()
-    made = kept(disk, ledger, 5)
-    for position in (1, 2, 3):
-        ledger.hand_out(position, 1, made[position - 1].location)
-    ledger.hand_out(2, 2, made[1].location)
-    disk.commit()
-    assert noted(disk, HANDED, COUNTED) == [Note(1, 2, 2, 1, 0, COUNTED), Note(1, 3, 0, 0, 0, HANDED)]
-    ledger.hand_out(2, 3, made[1].location)
-    disk.commit()
-    assert noted(disk, HANDED, COUNTED)[2:] == [Note(1, 2, 3, 1, 0, COUNTED)], "what is known is not noted again"
-
-
-def test_deliveries_are_noted_anew_when_their_segment_goes() -> None:
-    disk = FakeDisk()
-    ledger = disk.ledger()
-    made = kept(disk, ledger, 2)
-    ledger.hand_out(1, 1, made[0].location)
-    disk.commit()
-    assert disk.journal.segment.noted_by == {ledger}
-    ledger.note_again(0)
-    disk.commit()
-    assert [note.first for note in noted(disk, HANDED)] == [1, 1]
-
-
-def test_a_queue_without_messages_has_nothing_to_note_anew() -> None:
-    disk = FakeDisk()
-    ledger = disk.ledger()
-    ledger.handed = 10
-    ledger.note_again(0)
-    disk.commit()
-    assert disk.notes() == []
-    assert disk.wakes == []
-
-
-def test_a_closed_ledger_notes_nothing_and_lets_its_records_go() -> None:
-    disk = FakeDisk()
-    ledger = disk.ledger()
-    made = kept(disk, ledger, 3)
-    ledger.settle(1, made[0].location)
-    ledger.close()
-    for position in (2, 3):
-        ledger.settle(position, made[position - 1].location)
-    disk.commit()
-    assert noted(disk, SETTLED) == []
-    assert (ledger.live, disk.live()) == (0, 0)
 
 
 def test_a_segment_remembers_which_others_its_notes_are_about() -> None:
@@ -249,6 +162,62 @@ def test_the_index_has_what_the_records_say() -> None:
             ledger.settle(position, one.location)
     disk.commit()
     assert disk.journal.segment.copy_index() == disk.scan(1).notes
+
+
+# ---- what a queue must know of a message without reading it
+
+
+def placed_note(disk: FakeDisk) -> Note:
+    disk.commit()
+    (note,) = disk.noted(PLACED)
+    assert disk.journal.segment.copy_index() == disk.scan(1).notes
+    return note
+
+
+@pytest.mark.parametrize("priority", [0, 9, 255])
+def test_the_priority_of_a_message_is_in_its_record_and_its_note(priority: int) -> None:
+    disk = FakeDisk()
+    disk.journal.keep(disk.ledger(), persistent(priority=priority), 1)
+    assert placed_note(disk).kind == PLACED | priority << 8
+    assert disk.images[1][HEAD_BYTES + 17] == priority
+
+
+def test_a_message_with_an_expiration_is_marked_in_its_record_and_its_note() -> None:
+    disk = FakeDisk()
+    disk.journal.keep(disk.ledger(), persistent(expiration="0", priority=3), 1)
+    assert placed_note(disk).kind == PLACED | 3 << 8 | 0x10000
+    (octets,) = struct.unpack_from(">H", disk.images[1], HEAD_BYTES + 18)
+    assert octets == 0x8000 | len(persistent().address)
+
+
+def test_the_moment_of_a_message_is_in_its_record() -> None:
+    disk, one = FakeDisk(), persistent()
+    one.stamp = 1_700_000_000_123
+    disk.journal.keep(disk.ledger(), one, 1)
+    disk.commit()
+    assert struct.unpack_from(">Q", disk.images[1], HEAD_BYTES + 32) == (1_700_000_000_123,)
+
+
+def test_a_copied_record_says_the_same_of_its_message() -> None:
+    disk, one = FakeDisk(), persistent(expiration="5", priority=7)
+    one.stamp = 99
+    disk.journal.keep(disk.ledger(), one, 1)
+    disk.commit()
+    at = one.location & OFFSET_MASK
+    disk.journal.append_copy(bytes(disk.images[1]), at, one.length, [(1, 1)])
+    disk.commit()
+    first, second = disk.noted(PLACED)
+    assert second._replace(a=first.a) == first
+    assert struct.unpack_from(">Q", disk.images[1], second.a + 32) == (99,)
+
+
+def test_a_key_is_noted_with_its_second_and_its_own_time_to_live() -> None:
+    disk, noting = FakeDisk(), Noting(5)
+    disk.journal.add_key(noting, bytes(range(16)), 1_700_000_000, 0xABCDEF)
+    disk.commit()
+    assert disk.notes() == [Note(5, 0x0001020304050607, 0x08090A0B, 0x0C0D0E0F, 1_700_000_000, KEY | 0xABCDEF << 8)]
+    assert disk.journal.segment.noted_by == {noting}
+    assert disk.journal.segment.settles == set(), "its last octets name no segment"
 
 
 # ---- pages
@@ -350,4 +319,4 @@ def test_a_journal_that_is_closed_writes_nothing_behind_its_last_record() -> Non
     ledger.settle(1, one.location)
     disk.commit()
     assert disk.scan(1).closed
-    assert noted(disk, SETTLED) == []
+    assert disk.noted(SETTLED) == []

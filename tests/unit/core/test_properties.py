@@ -203,3 +203,51 @@ def test_what_cannot_be_written_is_named(fields: dict[str, Any], error: type[Exc
 def test_properties_do_not_change() -> None:
     with pytest.raises(AttributeError):
         parse_properties(b"\x00\x00").priority = 5
+
+
+# ---- what makes a queue look
+
+
+@pytest.mark.parametrize(
+    ("expiration", "ttl_ms"),
+    [
+        ("0", 0),
+        ("60000", 60_000),
+        ("007", 7),
+        ("+5", 5),
+        ("-5", 5),
+        ("9223372036854775807", 2**63 - 1),
+        ("", -1),
+        ("-", -1),
+        ("soon", -1),
+        ("5s", -1),
+        (" 5", -1),
+        ("1" * 20, -1),
+    ],
+)
+def test_an_expiration_is_a_number_of_milliseconds_or_none(expiration: str, ttl_ms: int) -> None:
+    """A sign is for the gate to judge; what passes it is read as it stands."""
+    properties = parse_properties(encode_properties(expiration=expiration))
+    assert (properties.ttl_ms, properties.special) == (ttl_ms, ttl_ms >= 0)
+
+
+def test_without_an_expiration_a_message_does_not_expire() -> None:
+    properties = parse_properties(encode_properties(message_id="5", priority=3))
+    assert (properties.ttl_ms, properties.special, properties.has_delay) == (-1, False, False)
+
+
+@pytest.mark.parametrize("value", [5, -5, "5", None])
+def test_a_delay_header_of_any_value_is_noticed(value: Any) -> None:
+    properties = parse_properties(encode_properties(headers={"a": 1, "x-delay": value}))
+    assert (properties.has_delay, properties.special, properties.has_cc) == (True, True, False)
+
+
+@pytest.mark.parametrize("name", ["x-delays", "X-Delay", "x-dela", "delay"])
+def test_other_headers_are_no_delay(name: str) -> None:
+    properties = parse_properties(encode_properties(headers={name: 5, "nested": {"x-delay": 5}}))
+    assert not properties.has_delay and not properties.special
+
+
+def test_delay_expiration_and_copies_are_noticed_together() -> None:
+    properties = parse_properties(encode_properties(headers={"CC": ["a"], "x-delay": 5}, expiration="9"))
+    assert (properties.has_cc, properties.has_delay, properties.special, properties.ttl_ms) == (True, True, True, 9)

@@ -1,467 +1,408 @@
-"""The classic queue: order, turns, requeue to the old place, single active consumers, counts, and its end."""
+"""The classic queue's rules: what expires, what is too much, what was handed out too often, and where it goes."""
 
 from __future__ import annotations
 
 import random
 
-from leveret.core.contract import Entry, Subscriber
-from leveret.core.queue import ClassicQueue
-from tests.unit.core.fake_disk import COUNTED, HANDED, PLACED, SETTLED, FakeDisk
-from tests.unit.queues.dataplane import Workbench, message
-
-
-class Taker(Subscriber):
-    """Holds what it is given, without a channel."""
-
-    def __init__(self, capacity: int = 1_000_000) -> None:
-        super().__init__()
-        self.capacity = capacity
-        self.held: list[Entry] = []
-
-    def can_take(self) -> bool:
-        return len(self.held) < self.capacity
-
-    def take(self, entry: Entry) -> int:
-        self.held.append(entry)
-        return 0
-
-    def bodies(self) -> list[bytes]:
-        return [entry.message.body for entry in self.held]
-
-
-def new_queue(single_active: bool = False) -> ClassicQueue:
-    return ClassicQueue(b"q", None, single_active)
-
-
-def publish(queue: ClassicQueue, *bodies: bytes) -> None:
-    for body in bodies:
-        assert queue.publish(message(body)) == 0
-
-
-def ready_bodies(queue: ClassicQueue) -> list[bytes]:
-    return [entry.message.body for entry in queue.ready_entries()]
-
-
-def totals(queue: ClassicQueue) -> dict[str, int]:
-    names = ("published", "delivered", "redelivered", "settled", "requeued", "discarded")
-    return {name: getattr(queue, f"{name}_total") for name in names if getattr(queue, f"{name}_total")}
-
-
-def test_messages_wait_in_order_while_nobody_consumes() -> None:
-    queue = new_queue()
-    publish(queue, b"1", b"22", b"333")
-    assert ready_bodies(queue) == [b"1", b"22", b"333"]
-    assert (queue.ready_count(), queue.ready_bytes(), queue.unacked_count) == (3, 6, 0)
-
-
-def test_a_subscriber_gets_what_waits_and_what_comes() -> None:
-    queue, taker = new_queue(), Taker()
-    publish(queue, b"1")
-    queue.subscribe(taker)
-    publish(queue, b"2")
-    assert taker.bodies() == [b"1", b"2"]
-    assert (queue.ready_count(), queue.unacked_count, queue.unacked_bytes) == (0, 2, 2)
-
-
-def test_nobody_overtakes_what_waits() -> None:
-    queue, taker = new_queue(), Taker(capacity=1)
-    queue.subscribe(taker)
-    publish(queue, b"1", b"2", b"3")
-    assert (taker.bodies(), ready_bodies(queue)) == ([b"1"], [b"2", b"3"])
-    taker.capacity = 2
-    publish(queue, b"4")
-    queue.wake(taker)
-    queue.dispatch()
-    assert (taker.bodies(), ready_bodies(queue)) == ([b"1", b"2"], [b"3", b"4"])
-
-
-def test_a_new_message_does_not_overtake_one_that_has_just_come_back() -> None:
-    queue, taker = new_queue(), Taker()
-    queue.subscribe(taker)
-    publish(queue, b"1")
-    queue.requeue(taker.held.pop())
-    publish(queue, b"2")
-    queue.dispatch()
-    assert taker.bodies() == [b"1", b"2"]
-
-
-def test_waking_one_hands_out_nothing_by_itself() -> None:
-    """Others may be woken at the same moment, and a higher priority must not come too late."""
-    queue, taker = new_queue(), Taker(capacity=0)
-    queue.subscribe(taker)
-    publish(queue, b"1")
-    taker.capacity = 1
-    queue.wake(taker)
-    assert taker.held == []
-    queue.dispatch()
-    assert taker.bodies() == [b"1"]
-
-
-def test_waking_one_that_waits_already_gives_it_no_second_turn() -> None:
-    queue, one, two = new_queue(), Taker(), Taker()
-    queue.subscribe(one)
-    queue.subscribe(two)
-    publish(queue, b"1")
-    queue.wake(two)
-    publish(queue, b"2", b"3", b"4")
-    assert (one.bodies(), two.bodies()) == ([b"1", b"3"], [b"2", b"4"])
-
-
-def test_a_full_subscriber_is_not_asked_until_it_is_woken() -> None:
-    bench = Workbench()
-    channel, queue = bench.open_channel(), bench.add_queue()
-    bench.consume(channel, queue, prefetch_count=1)
-    publish(queue, b"1", b"2")
-    assert bench.sent_bodies() == [b"1"]
-    channel.settle(1, False, 0, 0)
-    assert bench.sent_bodies() == [b"2"]
-
-
-def test_messages_go_round_among_subscribers() -> None:
-    queue, one, two = new_queue(), Taker(), Taker()
-    queue.subscribe(one)
-    queue.subscribe(two)
-    publish(queue, b"1", b"2", b"3", b"4")
-    assert (one.bodies(), two.bodies()) == ([b"1", b"3"], [b"2", b"4"])
-
-
-def test_settled_messages_are_gone() -> None:
-    queue, taker = new_queue(), Taker()
-    queue.subscribe(taker)
-    publish(queue, b"12")
-    queue.settle(taker.held.pop())
-    assert (queue.unacked_count, queue.unacked_bytes, queue.ready_count()) == (0, 0, 0)
-    assert totals(queue) == {"published": 1, "delivered": 1, "settled": 1}
-
-
-def test_requeued_messages_go_back_to_their_places() -> None:
-    queue, taker = new_queue(), Taker(capacity=3)
-    queue.subscribe(taker)
-    publish(queue, b"1", b"2", b"3", b"4")
-    queue.requeue(taker.held[2])
-    queue.requeue(taker.held[0])
-    assert ready_bodies(queue) == [b"1", b"3", b"4"]
-    assert [entry.delivery_count for entry in queue.ready_entries()] == [1, 1, 0]
-    assert (queue.unacked_count, queue.unacked_bytes) == (1, 1)
-
-
-def test_requeue_alone_hands_nothing_out_and_dispatch_does() -> None:
-    queue, taker = new_queue(), Taker()
-    queue.subscribe(taker)
-    publish(queue, b"1")
-    queue.requeue(taker.held.pop())
-    assert taker.held == []
-    queue.dispatch()
-    assert taker.bodies() == [b"1"]
-    assert totals(queue) == {"published": 1, "delivered": 2, "redelivered": 1, "requeued": 1}
-
-
-def test_discarded_messages_are_gone() -> None:
-    queue, taker = new_queue(), Taker()
-    queue.subscribe(taker)
-    publish(queue, b"1")
-    queue.discard(taker.held.pop())
-    assert (queue.unacked_count, queue.ready_count()) == (0, 0)
-    assert totals(queue) == {"published": 1, "delivered": 1, "discarded": 1}
-
-
-def test_get_takes_the_oldest_or_nothing() -> None:
-    queue, getter = new_queue(), Taker()
-    assert queue.get(getter) == 0
-    publish(queue, b"1", b"2")
-    assert queue.get(getter) == 1
-    assert getter.bodies() == [b"1"]
-    assert ready_bodies(queue) == [b"2"]
-
-
-def test_what_a_consumer_without_acks_gets_is_settled_at_once() -> None:
-    bench = Workbench()
-    channel, queue = bench.open_channel(), bench.add_queue()
-    publish(queue, b"1")
-    bench.consume(channel, queue, no_ack=True)
-    publish(queue, b"2")
-    assert bench.sent_bodies() == [b"1", b"2"]
-    assert (queue.unacked_count, queue.ready_count(), channel.unacked.count) == (0, 0, 0)
-    assert totals(queue) == {"published": 2, "delivered": 2, "settled": 2}
-
-
-def test_purge_drops_what_is_ready_and_leaves_what_is_held() -> None:
-    queue, taker = new_queue(), Taker(capacity=1)
-    queue.subscribe(taker)
-    publish(queue, b"1", b"2", b"3")
-    assert queue.purge() == 2
-    assert (queue.ready_count(), queue.ready_bytes(), queue.unacked_count) == (0, 0, 1)
-    queue.requeue(taker.held.pop())
-    assert ready_bodies(queue) == [b"1"]
-
-
-def test_a_deleted_queue_takes_nothing_back() -> None:
-    queue, taker = new_queue(), Taker(capacity=2)
-    queue.subscribe(taker)
-    publish(queue, b"1", b"2", b"3")
-    queue.close()
-    assert (queue.deleted, queue.ready_count()) == (True, 0)
-    queue.requeue(taker.held[0])
-    queue.settle(taker.held[1])
-    queue.dispatch()
-    queue.wake(taker)
-    assert (queue.ready_count(), queue.unacked_count, len(taker.held)) == (0, 0, 2)
-
-
-def test_an_unsubscribed_one_gets_nothing_more() -> None:
-    queue, gone, left = new_queue(), Taker(), Taker()
-    queue.subscribe(gone)
-    queue.subscribe(left)
-    assert queue.subscriber_count() == 2
-    queue.unsubscribe(gone)
-    publish(queue, b"1", b"2")
-    assert (gone.bodies(), left.bodies()) == ([], [b"1", b"2"])
-    queue.unsubscribe(left)
-    assert queue.subscriber_count() == 0
-    publish(queue, b"3")
-    assert ready_bodies(queue) == [b"3"]
-
-
-def test_of_several_only_the_single_active_consumer_gets_messages() -> None:
-    queue, first, second = new_queue(single_active=True), Taker(capacity=1), Taker()
-    queue.subscribe(first)
-    queue.subscribe(second)
-    publish(queue, b"1", b"2")
-    assert (first.active, second.active) == (True, False)
-    assert (first.bodies(), second.bodies(), ready_bodies(queue)) == ([b"1"], [], [b"2"])
-    # One that stands by is not woken by its channel either.
-    queue.wake(second)
-    queue.dispatch()
-    assert second.held == []
-
-
-def test_the_single_active_consumer_hears_nothing_when_one_that_stands_by_leaves() -> None:
-    changes = []
-
-    class Listening(Taker):
-        def activity_changed(self, active: bool) -> None:
-            changes.append(active)
-
-    queue, first, second = new_queue(single_active=True), Listening(), Listening()
-    queue.subscribe(first)
-    queue.subscribe(second)
-    queue.unsubscribe(second)
-    assert changes == []
-
-
-def test_the_next_in_line_takes_over_from_the_single_active_consumer() -> None:
-    queue, first, second, third = new_queue(single_active=True), Taker(), Taker(), Taker()
-    for taker in (first, second, third):
-        queue.subscribe(taker)
-    queue.unsubscribe(second)
-    assert (first.active, third.active) == (True, False)
-    publish(queue, b"1")
-    queue.unsubscribe(first)
-    assert third.active
-    publish(queue, b"2")
-    assert (first.bodies(), third.bodies()) == ([b"1"], [b"2"])
-
-
-def test_equal_calls_give_equal_state() -> None:
-    """A pure machine: what one did, another does in the same way."""
-
-    def run(seed: int) -> list[object]:
-        rolls, queue = random.Random(seed), new_queue()
-        takers = [Taker(capacity=3) for _ in range(3)]
-        for number in range(300):
-            choice, taker = rolls.randrange(6), takers[rolls.randrange(3)]
-            if choice < 2:
-                publish(queue, b"%d" % number)
-            elif choice == 2 and taker not in (queue.subscribers or ()):
-                queue.subscribe(taker)
-            elif choice == 3 and taker.held:
-                queue.settle(taker.held.pop(0))
-                queue.dispatch()
-            elif choice == 4 and taker.held:
-                queue.requeue(taker.held.pop())
-                queue.dispatch()
-            elif taker in (queue.subscribers or ()):
-                queue.unsubscribe(taker)
-        return [ready_bodies(queue), [taker.bodies() for taker in takers], totals(queue), queue.unacked_count]
-
-    assert run(1) == run(1)
-    assert run(1) != run(2)
-
-
-# ---- durable
-
-
-def keep(queue: ClassicQueue, *bodies: bytes) -> None:
-    for body in bodies:
-        assert queue.publish(message(body, delivery_mode=2)) == 0
-
-
-def noted(disk: FakeDisk) -> list[tuple[int, int, int]]:
-    """(kind, position, count or times) of every note, after a commit."""
+import pytest
+
+from leveret.core.leveled_queue import LeveledQueue
+from leveret.core.plain_queue import PlainQueue
+from leveret.core.rules import Rules
+from tests.unit.core.fake_disk import SETTLED, FakeDisk
+from tests.unit.core.rule_bench import NOW, Bench
+from tests.unit.core.takers import Taker, ready_bodies
+from tests.unit.queues.dataplane import message
+
+ACCEPTED, REFUSED = 0, 1
+DROP_HEAD, REJECT, REJECT_AND_BURY = 0, 1, 2
+# As core.queue has it.
+SWEPT_A_STEP = 512
+
+
+# ---- without rules
+
+
+def play(queue: PlainQueue, seed: int) -> list[object]:
+    rolls, takers = random.Random(seed), [Taker(capacity=3) for _ in range(3)]
+    for number in range(300):
+        choice, taker = rolls.randrange(7), takers[rolls.randrange(3)]
+        if choice < 3:
+            one = message(b"%d" % number)
+            one.stamp = NOW
+            queue.publish(one)
+        elif choice == 3 and taker not in (queue.subscribers or ()):
+            queue.subscribe(taker)
+        elif choice == 4 and taker.held:
+            queue.settle(taker.held.pop(0))
+            queue.dispatch()
+        elif choice == 5 and taker.held:
+            queue.requeue(taker.held.pop())
+            queue.dispatch()
+        elif taker in (queue.subscribers or ()):
+            queue.unsubscribe(taker)
+    return [ready_bodies(queue), [taker.bodies() for taker in takers], queue.unacked_count, queue.delivered_total]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_without_rules_or_with_rules_that_never_bite_it_is_the_plain_queue(seed: int) -> None:
+    plain = play(LeveledQueue(b"q", None, False, None, None, False, 0), seed)
+    assert play(Bench().queue, seed) == plain
+    assert play(Bench(features={"priority_max": 5}).queue, seed) == plain
+    never = Bench(ttl_ms=10**9, length_max=10**9, bytes_max=10**9, delivery_limit=10**9)
+    assert play(never.queue, seed) == plain
+
+
+def test_a_queue_looks_at_its_messages_only_if_it_must() -> None:
+    bench = Bench()
+    bench.publish(b"1")
+    assert not bench.queue.watchful
+    bench.publish(b"2", expiration="50")
+    assert bench.queue.watchful
+
+
+def test_it_stops_looking_when_nothing_is_left_that_may_expire() -> None:
+    bench, taker = Bench(), Taker()
+    bench.publish(b"1", expiration="50")
+    bench.queue.subscribe(taker)
+    assert not bench.queue.watchful
+    bench.queue.requeue(taker.held.pop())
+    assert bench.queue.watchful, "what came back may expire"
+
+
+def test_it_stops_looking_when_its_rules_are_taken_away() -> None:
+    bench = Bench(length_max=5)
+    bench.publish(b"1")
+    bench.queue.set_rules(Rules())
+    assert bench.queue.watchful
+    bench.queue.get(Taker())
+    assert not bench.queue.watchful
+
+
+# ---- expiry
+
+
+def test_a_message_expires_at_the_head_when_its_time_has_come() -> None:
+    bench = Bench(ttl_ms=50)
+    bench.publish(b"1")
+    bench.at(49)
+    assert bench.ready() == [b"1"]
+    bench.at(50)
+    assert (bench.ready(), bench.queue.expired_total) == ([], 1)
+
+
+@pytest.mark.parametrize(("of_queue", "of_message", "expected"), [(50, "20", 20), (20, "50", 20), (-1, "30", 30)])
+def test_the_shorter_time_counts(of_queue: int, of_message: str, expected: int) -> None:
+    bench = Bench(ttl_ms=of_queue)
+    bench.publish(b"1", expiration=of_message)
+    assert bench.alarms == [NOW + expected]
+    bench.at(expected - 1)
+    assert bench.ready() == [b"1"]
+    bench.at(expected)
+    assert bench.ready() == []
+
+
+def test_one_that_expired_behind_a_live_one_waits_until_it_is_next() -> None:
+    bench, taker = Bench(), Taker()
+    bench.publish(b"1")
+    bench.publish(b"2", expiration="10")
+    bench.publish(b"3")
+    bench.at(20)
+    assert bench.ready() == [b"1", b"2", b"3"]
+    bench.queue.get(taker)
+    assert (bench.ready(), bench.queue.expired_total) == ([b"3"], 1)
+
+
+def test_an_expired_message_is_not_handed_out() -> None:
+    bench, taker = Bench(ttl_ms=10), Taker(capacity=1)
+    bench.publish(b"1", b"2")
+    bench.office.now += 10
+    assert bench.queue.get(taker) == 0
+    bench.publish(b"3")
+    bench.queue.subscribe(taker)
+    assert taker.bodies() == [b"3"]
+
+
+def test_a_message_that_expires_at_once_still_reaches_a_consumer_that_waits() -> None:
+    bench, taker = Bench(ttl_ms=0), Taker(capacity=1)
+    bench.queue.subscribe(taker)
+    bench.publish(b"1", b"2")
+    assert (taker.bodies(), bench.ready(), bench.queue.expired_total) == ([b"1"], [], 1)
+
+
+def test_the_alarm_is_set_for_the_head_and_anew_for_the_next() -> None:
+    bench = Bench(ttl_ms=50)
+    bench.publish(b"1")
+    bench.office.now += 10
+    bench.publish(b"2")
+    assert (bench.alarms, bench.queue.alarm_at) == ([NOW + 50], NOW + 50)
+    bench.at(50)
+    assert bench.alarms == [NOW + 50, NOW + 60]
+    bench.at(60)
+    assert (bench.alarms, bench.queue.alarm_at) == ([NOW + 50, NOW + 60], 0)
+
+
+def test_an_earlier_expiry_at_the_head_sets_an_earlier_alarm() -> None:
+    bench = Bench()
+    bench.publish(b"1", expiration="50")
+    bench.queue.set_rules(Rules(ttl_ms=20))
+    bench.queue.set_rules(Rules(ttl_ms=30))
+    assert bench.alarms == [NOW + 50, NOW + 20]
+
+
+def test_a_message_that_came_back_expires_as_well() -> None:
+    bench, taker = Bench(), Taker()
+    bench.publish(b"1", expiration="50")
+    bench.queue.get(taker)
+    bench.queue.requeue(taker.held.pop())
+    bench.queue.dispatch()
+    bench.at(50)
+    assert bench.ready() == []
+
+
+def test_a_deleted_queue_that_is_rung_does_nothing() -> None:
+    bench = Bench(ttl_ms=50)
+    bench.publish(b"1")
+    bench.queue.close()
+    bench.at(50)
+    bench.queue.go_on()
+    assert bench.queue.expired_total == 0
+
+
+# ---- limits
+
+
+def test_the_oldest_leave_when_there_are_too_many() -> None:
+    bench = Bench(length_max=2)
+    bench.publish(b"1", b"2", b"3", b"4")
+    assert (bench.ready(), bench.queue.dropped_total) == ([b"3", b"4"], 2)
+
+
+def test_the_oldest_leave_when_they_are_too_large() -> None:
+    bench = Bench(bytes_max=5)
+    bench.publish(b"12", b"34", b"567")
+    assert bench.ready() == [b"34", b"567"]
+    bench.publish(b"123456")
+    assert (bench.ready(), bench.queue.dropped_total) == ([], 4)
+
+
+def test_what_a_consumer_holds_does_not_count() -> None:
+    bench, taker = Bench(length_max=1), Taker(capacity=2)
+    bench.queue.subscribe(taker)
+    bench.publish(b"1", b"2", b"3")
+    assert (taker.bodies(), bench.ready()) == ([b"1", b"2"], [b"3"])
+    bench.queue.requeue(taker.held.pop())
+    bench.queue.dispatch()
+    assert (bench.ready(), bench.queue.dropped_total) == ([b"3"], 1)
+
+
+def test_new_limits_hold_at_once() -> None:
+    bench = Bench()
+    bench.publish(b"1", b"2", b"3")
+    bench.queue.set_rules(Rules(length_max=1))
+    assert bench.ready() == [b"3"]
+
+
+@pytest.mark.parametrize("overflow", [REJECT, REJECT_AND_BURY])
+@pytest.mark.parametrize("limit", [{"length_max": 2}, {"bytes_max": 2}])
+def test_a_full_queue_refuses_what_is_new(overflow: int, limit: dict[str, int]) -> None:
+    bench = Bench(overflow=overflow, **limit)
+    assert bench.publish(b"1", b"2") == ACCEPTED
+    assert bench.publish(b"3") == REFUSED
+    assert (bench.ready(), bench.queue.refused_total, bench.letters()) == ([b"1", b"2"], 1, [])
+    bench.queue.get(Taker())
+    assert bench.publish(b"3") == ACCEPTED
+
+
+def test_what_is_refused_is_buried_only_if_the_rule_says_so() -> None:
+    for overflow, expected in ((REJECT, []), (REJECT_AND_BURY, [("maxlen", b"2")])):
+        bench = Bench(length_max=1, overflow=overflow, dead_letter_exchange=b"x")
+        bench.publish(b"1", b"2")
+        assert bench.letters() == expected
+        assert bench.queue.buried_total == len(expected)
+        assert [letter.position for letter in bench.office.letters] == [0] * len(expected)
+
+
+def test_a_long_queue_is_shortened_in_steps() -> None:
+    bench = Bench()
+    bench.publish(*[b"x"] * (SWEPT_A_STEP + 10))
+    bench.queue.set_rules(Rules(length_max=1))
+    assert bench.queue.ready_count() == 10
+    assert bench.office.take_unfinished() == [bench.queue]
+    bench.queue.go_on()
+    assert (bench.queue.ready_count(), bench.office.take_unfinished()) == (1, [])
+
+
+def test_what_is_too_much_and_on_disk_is_dropped_unread() -> None:
+    disk = FakeDisk()
+    bench = Bench(disk, {"lazy": True})
+    bench.keep(b"1", b"2", b"3")
     disk.commit()
-    return [(note.kind, note.first, note.a if note.kind in (SETTLED, COUNTED) else 0) for note in disk.notes()]
+    bench.queue.set_rules(Rules(length_max=1))
+    assert (bench.queue.ready_count(), bench.queue.dropped_total, disk.wanting) == (1, 2, [])
+    disk.commit()
+    assert [note[1:3] for note in disk.noted(SETTLED)] == [(1, 2)]
 
 
-def test_a_durable_queue_keeps_persistent_messages_and_no_others() -> None:
+def test_what_is_too_much_and_goes_on_to_somewhere_is_read_first() -> None:
     disk = FakeDisk()
-    queue = disk.queue()
-    keep(queue, b"1")
-    publish(queue, b"transient")
-    keep(queue, b"3")
-    assert noted(disk) == [(PLACED, 1, 0), (PLACED, 3, 0)]
-    assert (queue.ledger.live, disk.live()) == (2, 2)
+    bench = Bench(disk, {"lazy": True})
+    bench.keep(b"1", b"2")
+    disk.commit()
+    bench.queue.set_rules(Rules(length_max=1, dead_letter_exchange=b"x"))
+    assert (bench.letters(), disk.wanting) == ([], [bench.queue])
+    disk.load(bench.queue)
+    assert bench.letters() == [("maxlen", b"1")]
 
 
-def test_a_queue_without_a_ledger_keeps_nothing() -> None:
+# ---- letters
+
+
+def test_everything_that_leaves_goes_as_a_letter_if_there_is_an_exchange_for_it() -> None:
+    rules = {"ttl_ms": 50, "length_max": 2, "delivery_limit": 0, "dead_letter_exchange": b"x"}
+    bench, taker = Bench(**rules), Taker()
+    bench.publish(b"1", b"2", b"3")
+    bench.queue.get(taker)
+    bench.queue.requeue(taker.held.pop())
+    bench.queue.get(taker)
+    bench.queue.discard(taker.held.pop())
+    bench.publish(b"4")
+    bench.at(50)
+    assert bench.letters() == [("maxlen", b"1"), ("delivery_limit", b"2"), ("rejected", b"3"), ("expired", b"4")]
+    assert (bench.queue.buried_total, bench.queue.discarded_total, bench.queue.limited_total) == (4, 1, 1)
+
+
+def test_a_letter_keeps_its_record_until_it_was_sent() -> None:
     disk = FakeDisk()
-    queue, taker = disk.queue(None), Taker()
-    keep(queue, b"1")
-    queue.get(taker)
-    queue.settle(taker.held.pop())
-    assert noted(disk) == []
-
-
-def test_deliveries_and_acks_are_noted() -> None:
-    disk = FakeDisk()
-    queue, taker = disk.queue(), Taker()
-    queue.subscribe(taker)
-    keep(queue, b"1", b"2")
-    assert noted(disk) == [(PLACED, 1, 0), (PLACED, 2, 0), (HANDED, 2, 0)]
-    queue.settle(taker.held.pop(0))
-    queue.discard(taker.held.pop(0))
-    assert noted(disk)[3:] == [(SETTLED, 1, 2)]
-    assert (queue.ledger.live, disk.live()) == (0, 0)
-
-
-def test_a_second_delivery_is_counted() -> None:
-    disk = FakeDisk()
-    queue, taker = disk.queue(), Taker()
-    keep(queue, b"1")
-    for _ in range(3):
-        queue.get(taker)
-        queue.requeue(taker.held.pop())
-    assert noted(disk) == [(PLACED, 1, 0), (COUNTED, 1, 2), (COUNTED, 1, 3), (HANDED, 1, 0)]
-    assert (queue.ledger.live, disk.live()) == (1, 1), "a requeue settles nothing"
-
-
-def test_what_nobody_will_acknowledge_is_settled_at_once_or_not_even_written() -> None:
-    disk = FakeDisk()
-    bench = Workbench(journal=disk.journal)
-    queue = bench.add_queue(shelf=disk.shelf, ledger=disk.ledger())
-    keep(queue, b"waited")
-    bench.consume(bench.open_channel(), queue, no_ack=True)
-    keep(queue, b"straight through")
-    assert bench.sent_bodies() == [b"waited", b"straight through"]
-    assert noted(disk) == [(PLACED, 1, 0), (SETTLED, 1, 1)]
-    assert queue.ready.next_position == 3
-
-
-def test_a_purge_is_noted_and_a_deletion_is_not() -> None:
-    disk = FakeDisk()
-    queue, taker = disk.queue(), Taker()
-    keep(queue, b"1", b"2", b"3")
-    queue.get(taker)
-    assert queue.purge() == 2
-    assert noted(disk)[3:] == [(SETTLED, 2, 2), (HANDED, 1, 0)]
-    keep(queue, b"4")
-    queue.close()
-    assert disk.live() == 1, "somebody still holds the first"
-    queue.requeue(taker.held.pop())
+    bench = Bench(disk, ttl_ms=10, dead_letter_exchange=b"x")
+    bench.keep(b"1")
+    bench.at(10)
+    (letter,) = bench.office.letters
+    assert (letter.position, letter.rules.dead_letter_exchange, disk.live()) == (1, b"x", 1)
+    bench.queue.letter_sent(letter)
     assert disk.live() == 0
-    assert noted(disk)[5:] == [(PLACED, 4, 0)]
+    disk.commit()
+    assert len(disk.noted(SETTLED)) == 1
 
 
-def test_a_get_of_what_is_on_disk_comes_later() -> None:
+def test_a_letter_of_a_transient_message_has_no_record_to_keep() -> None:
     disk = FakeDisk()
-    queue, taker, called = disk.queue(lazy=True), Taker(), list[int]()
-    keep(queue, b"1", b"2")
-    assert queue.get(taker) == 2
-    queue.await_load(lambda: called.append(queue.get(taker)))
-    assert (disk.wanting, called) == ([queue], [])
-    assert not disk.load(queue), "it is not written yet"
-    disk.commit()
-    assert disk.load(queue)
-    assert (called, taker.bodies()) == ([1], [b"1"])
-    assert queue.get(taker) == 1
+    bench = Bench(disk, ttl_ms=10, dead_letter_exchange=b"x")
+    bench.publish(b"1")
+    bench.at(10)
+    (letter,) = bench.office.letters
+    assert letter.position == 0
+    bench.queue.letter_sent(letter)
+    assert bench.queue.ledger.live == 0
 
 
-def test_who_waits_for_the_disk_is_called_when_there_is_nothing_more_to_wait_for() -> None:
-    def waiting() -> tuple[FakeDisk, ClassicQueue, list[int]]:
-        disk, called = FakeDisk(), list[int]()
-        queue = disk.queue(lazy=True)
-        keep(queue, b"only one")
-        disk.commit()
-        assert queue.get(Taker()) == 2
-        queue.await_load(lambda: called.append(queue.get(Taker())))
-        return disk, queue, called
-
-    disk, queue, called = waiting()
-    queue.purge()
-    assert called == [0]
-    disk, queue, called = waiting()
-    queue.close()
-    assert called == [0]
-    # A consumer took what was loaded.
-    disk, queue, called = waiting()
-    queue.subscribe(Taker())
-    disk.load(queue)
-    assert called == [0]
-    # What was loaded is damaged.
-    disk, queue, called = waiting()
-    disk.images[1][100] ^= 1
-    disk.load(queue)
-    assert (called, queue.ready_count(), disk.live()) == ([0], 0, 0)
-
-
-def test_who_waits_for_the_disk_is_called_when_something_came_back_meanwhile() -> None:
-    disk = FakeDisk(window_bytes=1)
-    queue, taker, called = disk.queue(), Taker(), list[int]()
-    keep(queue, b"1", b"2")
-    assert [queue.get(taker), queue.get(taker)] == [1, 2]
-    queue.await_load(lambda: called.append(queue.get(taker)))
-    queue.requeue(taker.held.pop())
-    disk.commit()
-    disk.load(queue)
-    assert (called, taker.bodies()) == ([1], [b"1"])
-
-
-def test_consumers_get_what_comes_from_disk() -> None:
+def test_what_leaves_for_good_is_settled_at_once() -> None:
     disk = FakeDisk()
-    queue, taker = disk.queue(lazy=True), Taker()
-    keep(queue, b"1", b"2")
+    bench = Bench(disk, ttl_ms=10)
+    bench.keep(b"1")
+    bench.at(10)
+    assert (bench.letters(), disk.live()) == ([], 0)
+
+
+def test_with_retries_alone_only_what_a_client_gave_back_is_a_letter() -> None:
+    bench, taker = Bench(ttl_ms=10, retry_delays=(5,)), Taker()
+    bench.publish(b"1", b"2")
+    bench.queue.get(taker)
+    bench.queue.discard(taker.held.pop())
+    bench.at(10)
+    assert (bench.letters(), bench.queue.expired_total) == ([("rejected", b"1")], 1)
+
+
+def test_a_deleted_queue_writes_no_letters() -> None:
+    bench, taker = Bench(dead_letter_exchange=b"x"), Taker()
+    bench.publish(b"1", b"2")
+    bench.queue.get(taker)
+    bench.queue.close()
+    bench.queue.discard(taker.held.pop())
+    assert bench.letters() == []
+
+
+# ---- delivery limit
+
+
+def test_a_message_that_came_back_too_often_leaves() -> None:
+    bench, taker = Bench(delivery_limit=2), Taker()
+    bench.publish(b"1")
+    for _ in range(2):
+        bench.queue.get(taker)
+        bench.queue.requeue(taker.held.pop())
+        assert bench.ready() == [b"1"]
+    bench.queue.get(taker)
+    bench.queue.requeue(taker.held.pop())
+    assert (bench.ready(), bench.queue.limited_total, bench.queue.unacked_count) == ([], 1, 0)
+
+
+def test_a_limit_that_comes_later_counts_what_was_before() -> None:
+    bench, taker = Bench(), Taker()
+    bench.publish(b"1")
+    for _ in range(3):
+        bench.queue.get(taker)
+        bench.queue.requeue(taker.held.pop())
+    bench.queue.set_rules(Rules(delivery_limit=2, dead_letter_exchange=b"x"))
+    assert bench.letters() == [("delivery_limit", b"1")]
+    assert bench.office.letters[0].deliveries == 3
+
+
+# ---- bodies that only the disk has
+
+
+def given_back(bench: Bench, disk: FakeDisk, reject: bool = True) -> None:
+    """A consumer gives back a message whose body memory did not keep."""
+    taker = Taker()
+    bench.keep(b"1")
     disk.commit()
-    queue.subscribe(taker)
-    assert (taker.held, disk.wanting) == ([], [queue])
-    disk.load(queue)
-    assert taker.bodies() == [b"1", b"2"]
-
-
-def test_a_transient_message_does_not_overtake_what_is_being_loaded() -> None:
-    disk = FakeDisk(window_bytes=1)
-    queue, taker = disk.queue(), Taker()
-    keep(queue, b"1", b"2")
-    publish(queue, b"3")
-    disk.commit()
-    queue.get(taker)
-    load = queue.take_load(disk.journal)
-    queue.subscribe(taker)
-    assert taker.bodies() == [b"1"]
-    disk.read(load)
-    queue.finish_load(load)
-    assert taker.bodies() == [b"1", b"2", b"3"]
-
-
-def test_bodies_of_what_is_lent_are_let_go_when_memory_is_short() -> None:
-    disk = FakeDisk()
-    queue, taker = disk.queue(lazy=True), Taker()
-    keep(queue, b"1")
-    publish(queue, b"2")
-    disk.commit()
-    disk.load(queue)
+    disk.load(bench.queue)
     disk.shelf.pressed = True
-    queue.get(taker)
-    queue.get(taker)
-    assert taker.bodies() == [None, b"2"], "a transient message has nowhere else to be"
-    assert queue.unacked_bytes == 2
-    queue.settle(taker.held[0])
-    assert (queue.unacked_bytes, disk.live()) == (1, 0)
+    bench.queue.get(taker)
+    assert taker.bodies() == [None]
+    entry = taker.held.pop()
+    if reject:
+        bench.queue.discard(entry)
+    else:
+        bench.queue.requeue(entry)
+        bench.queue.dispatch()
+
+
+def test_a_rejected_message_that_only_the_disk_has_is_read_before_it_leaves() -> None:
+    disk = FakeDisk()
+    bench = Bench(disk, {"lazy": True}, dead_letter_exchange=b"x")
+    given_back(bench, disk)
+    assert (bench.letters(), disk.wanting) == ([], [bench.queue])
+    disk.load(bench.queue)
+    assert (bench.letters(), bench.queue.ready_count()) == ([("rejected", b"1")], 0)
+    assert bench.queue.discarded_total == 1
+
+
+@pytest.mark.parametrize(("reject", "reason"), [(True, "rejected"), (False, "delivery_limit")])
+def test_one_that_must_leave_anyway_is_not_taken_for_too_much(reject: bool, reason: str) -> None:
+    """It stands in the full queue only until it was read; as one too many it would not be tried again."""
+    disk = FakeDisk()
+    bench = Bench(disk, {"lazy": True}, length_max=0, delivery_limit=0, retry_delays=(5,))
+    bench.queue.set_rules(Rules(length_max=1, delivery_limit=0, retry_delays=(5,)))
+    given_back(bench, disk, reject)
+    bench.queue.set_rules(Rules(length_max=0, delivery_limit=0, retry_delays=(5,)))
+    disk.load(bench.queue)
+    assert (bench.letters(), bench.queue.dropped_total) == ([(reason, b"1")], 0)
+
+
+def test_purged_messages_are_forgotten_even_if_they_were_rejected() -> None:
+    disk = FakeDisk()
+    bench = Bench(disk, {"lazy": True}, dead_letter_exchange=b"x")
+    given_back(bench, disk)
+    assert bench.queue.purge() == 1
+    assert (bench.letters(), disk.live()) == ([], 0)
+
+
+def test_a_head_on_disk_is_read_to_see_whether_it_has_expired() -> None:
+    disk = FakeDisk()
+    bench = Bench(disk, {"lazy": True}, ttl_ms=10)
+    bench.keep(b"1")
+    disk.commit()
+    assert disk.wanting == [bench.queue]
+    disk.load(bench.queue)
+    assert bench.alarms == [NOW + 10]

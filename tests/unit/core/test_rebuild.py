@@ -5,13 +5,14 @@ from __future__ import annotations
 import struct
 
 from leveret.core.rebuild import QueueBook, Rebuild
-from tests.unit.core.fake_disk import COUNTED, HANDED, PLACED, SETTLED
+from tests.unit.core.fake_disk import COUNTED, HANDED, KEY, PLACED, SETTLED
 
+DELAYED = 1 << 63
 NOTE = struct.Struct(">QQIIII")
 
 
-def placed(position: int, offset: int = 64, queue: int = 1) -> bytes:
-    return NOTE.pack(queue, position, offset, 100, 10, PLACED)
+def placed(position: int, offset: int = 64, queue: int = 1, priority: int = 0, expires: bool = False) -> bytes:
+    return NOTE.pack(queue, position, offset, 100, 10, PLACED | priority << 8 | expires << 16)
 
 
 def settled(first: int, count: int, segment: int, queue: int = 1) -> bytes:
@@ -135,3 +136,62 @@ def test_a_part_of_the_notes_can_be_taken() -> None:
 def test_a_long_queue_may_be_nearly_drained() -> None:
     rebuild, _ = rebuilt(b"".join(placed(position) for position in range(1, 50_001)) + settled(1, 49_999, 1))
     assert found(rebuild.books[1]) == {50_000: 0}
+
+
+# ---- what goes along with a message
+
+
+def test_a_slot_has_the_priority_of_its_message() -> None:
+    rebuild, _ = rebuilt(placed(1, priority=255) + placed(2) + placed(3, priority=7, expires=True))
+    book = rebuild.books[1]
+    book.finish({}, set())
+    assert [slot[5] for slot in struct.iter_unpack(">QQIIII", bytes(book.slots))] == [255, 0, 7]
+
+
+def test_priorities_stay_with_their_messages_when_they_are_sorted_and_thinned_out() -> None:
+    rebuild, _ = rebuilt(placed(3, priority=3) + placed(1, priority=1) + settled(1, 1, 1) + placed(2, priority=2))
+    book = rebuild.books[1]
+    book.finish({}, set())
+    assert [(slot[0], slot[5]) for slot in struct.iter_unpack(">QQIIII", bytes(book.slots))] == [(2, 2), (3, 3)]
+
+
+def test_one_message_with_an_expiration_is_enough_to_say_so() -> None:
+    rebuild, _ = rebuilt(placed(1) + placed(2, expires=True) + placed(3) + placed(1, queue=2))
+    assert (rebuild.books[1].expiring, rebuild.books[2].expiring) == (True, False)
+
+
+def test_keys_are_collected_with_the_segment_they_are_noted_in() -> None:
+    digests = [bytes([number]) * 16 for number in (1, 2)]
+    notes = [struct.pack(">Q16sII", 9, digest, 100 + at, KEY | at << 8) for at, digest in enumerate(digests)]
+    rebuild, settles = rebuilt(*notes, first=5)
+    assert rebuild.books[9].keys == [(100, digests[0], 5, 0), (101, digests[1], 6, 1)]
+    assert settles == {5: set(), 6: set()}
+    assert rebuild.books[9].next_position == 1
+
+
+# ---- delayed messages
+
+
+def test_delayed_messages_stand_behind_all_others_and_do_not_move_their_positions() -> None:
+    rebuild, _ = rebuilt(placed(DELAYED + 5) + placed(1) + placed(DELAYED + 4) + placed(2))
+    book = rebuild.books[1]
+    assert list(found(book)) == [1, 2, DELAYED + 4, DELAYED + 5]
+    assert book.next_position == 3
+
+
+def test_a_delayed_message_that_was_settled_is_gone_and_moves_no_position() -> None:
+    rebuild, _ = rebuilt(placed(1) + placed(DELAYED + 5) + settled(DELAYED + 5, 1, 1))
+    book = rebuild.books[1]
+    assert (list(found(book)), book.next_position) == ([1], 2)
+
+
+def test_no_number_that_tells_delayed_messages_apart_is_given_again() -> None:
+    moment = 1 << 22
+    for notes, expected in (
+        (placed(1) + settled(1, 1, 1), 0),
+        (placed(DELAYED + moment + 7) + placed(DELAYED + 5 * moment + 3), 7),
+        (settled(DELAYED + moment + 7, 3, 1), 9),
+        (settled(DELAYED + moment + 7, 3, 99), 9),
+    ):
+        rebuild, _ = rebuilt(notes)
+        assert rebuild.books[1].delay_sequence == expected

@@ -124,3 +124,59 @@ def test_records_of_another_file_are_not_read() -> None:
     other = Scan(SALT + 1)
     other.run(command(1) + command(2), 0)
     assert (other.records, other.gaps) == (0, [])
+
+
+# ---- batches
+
+
+def test_a_batch_ends_with_the_record_that_is_no_message() -> None:
+    disk, image, _ = log_image(3)
+    scan = scan_segment(disk, image)
+    assert (scan.batch_end, scan.batch_sequence, scan.last_sequence) == (len(image), 4, 4)
+
+
+def test_messages_behind_the_last_end_belong_to_an_unfinished_batch() -> None:
+    disk, image, _ = log_image(3)
+    ledger = disk.ledger()
+    for position in (4, 5):
+        disk.journal.keep(ledger, message(b"x", delivery_mode=2), position)
+    second = disk.journal.segment.end
+    disk.commit()
+    scan = scan_segment(disk, bytes(disk.images[1])[:second])
+    assert (scan.batch_end, scan.batch_sequence, scan.last_sequence, scan.end) == (len(image), 4, 6, second)
+
+
+def test_without_the_end_of_any_batch_there_is_none() -> None:
+    disk, image, starts = log_image(3)
+    scan = scan_segment(disk, image[: starts[3]])
+    assert (scan.batch_end, scan.batch_sequence, scan.records) == (0, 0, 3)
+
+
+def test_the_record_that_closes_a_log_ends_its_last_batch() -> None:
+    disk, _, _ = log_image(1)
+    disk.journal.append_closed()
+    disk.commit()
+    scan = scan_segment(disk, bytes(disk.images[1]))
+    assert scan.closed
+    assert (scan.batch_sequence, scan.batch_end) == (scan.last_sequence, scan.end)
+
+
+# ---- what a message's record says of it
+
+
+def test_priority_and_expiration_are_in_the_notes_as_in_the_index() -> None:
+    disk = FakeDisk()
+    ledger = disk.ledger()
+    for position, properties in enumerate(({}, {"priority": 200}, {"expiration": "5"}), 1):
+        disk.journal.keep(ledger, message(b"x", key="k" * 200, delivery_mode=2, **properties), position)
+    disk.commit()
+    scan = disk.scan(1)
+    assert scan.notes == disk.segments[1].copy_index()
+    assert [struct.unpack(">I", scan.notes[at + 28 : at + 32])[0] for at in (0, 32, 64)] == [1, 1 | 200 << 8, 0x10001]
+
+
+def test_keys_are_among_the_notes() -> None:
+    disk = FakeDisk()
+    disk.journal.add_key(disk.ledger(9), bytes(range(16)), 77, 3)
+    disk.commit()
+    assert disk.scan(1).notes == struct.pack(">Q16sII", 9, bytes(range(16)), 77, 5 | 3 << 8)

@@ -16,6 +16,7 @@ from leveret.core.contract import Queue
 from leveret.core.intake import Intake
 from leveret.core.matcher import DirectMatcher, Matcher
 from leveret.core.message import Message, new_message
+from leveret.core.office import Office
 from leveret.core.outbox import Outbox
 from leveret.core.properties import Properties, encode_properties, parse_properties
 from leveret.core.queue import ClassicQueue
@@ -113,6 +114,7 @@ class OpenGate:
     def __init__(self) -> None:
         self.checked: list[bytes] = []
         self.inspected: list[Properties] = []
+        self.delayed: list[Properties] = []
 
     def refuse_unknown_exchange(self, address: bytes) -> None:
         raise SoftError(404, f"no exchange '{address[1 : 1 + address[0]].decode()}'")
@@ -124,11 +126,24 @@ class OpenGate:
         self.inspected.append(properties)
         return properties
 
+    def delay(self, properties: Properties) -> tuple[Properties, int]:
+        """The header says the milliseconds; the message goes on without it."""
+        self.delayed.append(properties)
+        headers = dict(properties.headers())
+        delay_ms = headers.pop("x-delay")
+        return properties.replace({"headers": headers}), delay_ms
+
 
 class Workbench:
     """One connection to a virtual host that has a default exchange and the queues a test makes."""
 
-    def __init__(self, frame_max: int = FRAME_MAX, body_bytes_max: int = BODY_BYTES_MAX, journal: Any = None) -> None:
+    def __init__(
+        self,
+        frame_max: int = FRAME_MAX,
+        body_bytes_max: int = BODY_BYTES_MAX,
+        journal: Any = None,
+        office: Office | None = None,
+    ) -> None:
         self.queues: dict[bytes, Queue] = {}
         self.exchanges: dict[bytes, Exchange] = {}
         self.router = Router(self.exchanges, self.queues)
@@ -139,6 +154,7 @@ class Workbench:
         self.frame_max = frame_max
         self.body_bytes_max = body_bytes_max
         self.journal = journal
+        self.office = Office() if office is None else office
         self.add_exchange("", NamesMatcher(self.queues, {}))
 
     def add_exchange(self, name: str, matcher: Matcher | None = None, alternate: str | None = None) -> Exchange:
@@ -155,9 +171,8 @@ class Workbench:
         return queue
 
     def open_channel(self, number: int = 1) -> Channel:
-        intake = Intake(
-            number, self.outbox, self.router, self.gate, self.frame_max - 8, self.body_bytes_max, self.journal
-        )
+        limits = (self.frame_max - 8, self.body_bytes_max)
+        intake = Intake(number, self.outbox, self.router, self.gate, *limits, self.journal, self.office)
         channel = Channel(number, self.outbox, intake, None)
         self.connection.put_channel(channel)
         return channel

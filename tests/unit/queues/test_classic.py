@@ -50,7 +50,7 @@ def test_an_unknown_queue_version_is_refused(version: int) -> None:
     assert refusal.value.text == f"invalid arg 'x-queue-version' for {WHAT}: \"unsupported queue version '{version}'\""
 
 
-@pytest.mark.parametrize("name", ["x-delivery-limit", "x-max-age", "x-quorum-initial-group-size"])
+@pytest.mark.parametrize("name", ["x-max-age", "x-quorum-initial-group-size"])
 def test_arguments_of_other_types_are_refused(name: str) -> None:
     assert name in ARGUMENT_CHECKS
     with pytest.raises(SoftError, match=f"invalid arg '{name}' for .* of queue type rabbit_classic_queue"):

@@ -1,6 +1,7 @@
 """What a death does to a message's properties, held against octets recorded from RabbitMQ 3.10.8.
 
-The one difference is x-last-death-*, which only newer versions set; the comparisons leave it out."""
+Two differences, both as in newer versions: x-last-death-*, which the comparisons leave out, and the order of the older
+deaths (see TURNED)."""
 
 from __future__ import annotations
 
@@ -30,6 +31,17 @@ from tests.unit.queues.recorded_deaths import Recording
 
 RECORDINGS = recorded_deaths.RECORDINGS + recorded_by_hand.RECORDINGS
 LAST = ("x-last-death-exchange", "x-last-death-queue", "x-last-death-reason")
+# Where there are two or more deaths before the new one, 3.10.8 turns them around. We do not: with the order goes the
+# knowledge whether a client had a hand in the last round, and it drops rejected messages and misses endless loops.
+TURNED = {
+    "death 3 on a round of four queues",
+    "death 4 on a round of four queues",
+    "death 5 on a round of four queues",
+    "death 6 on a round of four queues",
+    "another reason in the same queue is another death",
+    "three others turn around",
+    "queues of all types",
+}
 
 
 def message(exchange: str = "", key: str = "q", **fields: Any) -> Message:
@@ -39,6 +51,12 @@ def message(exchange: str = "", key: str = "q", **fields: Any) -> Message:
 def without_last(properties: Properties) -> bytes:
     left = {name: value for name, value in properties.headers().items() if name not in LAST}
     return properties.replace({"headers": left}).raw
+
+
+def turned(properties: Properties) -> Properties:
+    """With the older deaths in the order that 3.10.8 gives them."""
+    newest, *older = x_death(properties)
+    return properties.replace({"headers": {**properties.headers(), "x-death": [newest, *reversed(older)]}})
 
 
 def walk(*deaths: tuple[str, str], properties: Properties | None = None) -> Properties:
@@ -72,7 +90,21 @@ def test_a_death_writes_what_rabbitmq_writes(recording: Recording) -> None:
     dying = new_message(*recording.address, parse_properties(recording.properties), b"")
     properties, keys = died(dying, queue, reason, dead_letter_key, time_s)
     assert keys[0] == recording.new_key
+    if recording.name in TURNED:
+        assert without_last(properties) != recording.new_properties, "it need not be listed"
+        properties = turned(properties)
     assert without_last(properties) == recording.new_properties
+
+
+def test_the_deaths_stay_in_order_the_newest_first() -> None:
+    properties = walk(("a", "expired"), ("b", "rejected"), ("c", "expired"), ("d", "maxlen"))
+    assert [queue for queue, _, _ in told(properties)] == ["d", "c", "b", "a"]
+    assert told(walk(("b", "rejected"), properties=properties)) == [
+        ("b", "rejected", 2),
+        ("d", "maxlen", 1),
+        ("c", "expired", 1),
+        ("a", "expired", 1),
+    ]
 
 
 def test_the_recordings_hold_every_reason() -> None:
@@ -156,7 +188,7 @@ def test_a_count_of_nothing_is_written_once_in_a_group() -> None:
     assert x_death(walk(("q", "rejected"), properties=forged(group)))[1:] == [{"count": 2, "queue": "p"}]
 
 
-# ---- cycles: each of these was seen on RabbitMQ 3.10.8
+# ---- cycles: each of these was seen on RabbitMQ 3.10.8, but for those that its turned order gets wrong
 
 
 @pytest.mark.parametrize(
@@ -171,9 +203,9 @@ def test_a_count_of_nothing_is_written_once_in_a_group() -> None:
         ([("a", "rejected"), ("b", "expired")], "a", False),
         ([("work", "rejected"), ("retry", "expired")] * 3, "work", False),
         ([("a", "rejected"), ("b", "expired"), ("c", "expired")], "a", False),
-        # The order turned around: the rejection is out of sight here, and in sight there.
-        ([("a", "expired"), ("b", "rejected"), ("c", "expired")], "a", True),
-        ([("a", "rejected"), ("b", "expired"), ("c", "expired")], "b", False),
+        # 3.10.8 drops this message, in whose round a client had a hand, and lets the next one go on for ever.
+        ([("a", "expired"), ("b", "rejected"), ("c", "expired")], "a", False),
+        ([("a", "rejected"), ("b", "expired"), ("c", "expired")], "b", True),
     ],
 )
 def test_a_round_is_a_cycle_if_no_client_had_a_hand_in_it(
@@ -189,8 +221,8 @@ def test_a_round_is_a_cycle_if_no_client_had_a_hand_in_it(
         ([{"queue": b"t"}], False),
         ([{"queue": "t", "reason": "rejected"}], False),
         ([{"queue": "t", "reason": b"rejected"}], True),
-        ([{"queue": "o", "reason": "rejected"}, {"queue": "t"}], True),
-        ([{"queue": "t"}, {"queue": "o", "reason": "rejected"}], False),
+        ([{"queue": "o", "reason": "rejected"}, {"queue": "t"}], False),
+        ([{"queue": "t"}, {"queue": "o", "reason": "rejected"}], True),
         ("text", False),
     ],
     ids=repr,

@@ -12,19 +12,31 @@ from leveret.errors import SoftError
 from leveret.routing.exchange_type import text_argument
 from leveret.routing.registry import EXCHANGE_TYPE_NAMES, exchange_type
 
+# What a type cannot do without.
+NEEDED = {"x-delayed-message": {"x-delayed-type": "direct"}, "x-message-deduplication": {"x-cache-size": 10}}
+
 
 @pytest.mark.parametrize("name", EXCHANGE_TYPE_NAMES)
 def test_the_alternate_exchange_is_a_string_for_every_type(name: str) -> None:
-    kind = exchange_type(name)
-    kind.validate_arguments({})
+    kind, needed = exchange_type(name), NEEDED.get(name, {})
+    kind.validate_arguments(needed)
     # The exchange need not exist, and unknown arguments are ignored.
-    kind.validate_arguments({"alternate-exchange": "nowhere", "x-unknown": [1]})
-    kind.validate_arguments({"alternate-exchange": ""})
+    kind.validate_arguments({"alternate-exchange": "nowhere", "x-unknown": [1], **needed})
+    kind.validate_arguments({"alternate-exchange": "", **needed})
     with pytest.raises(SoftError) as caught:
-        kind.validate_arguments({"alternate-exchange": 5}, "exchange 'aex' in vhost '/'")
+        kind.validate_arguments({"alternate-exchange": 5, **needed}, "exchange 'aex' in vhost '/'")
     assert caught.value.reply_text == (
         "PRECONDITION_FAILED - invalid type 'signedint' for arg 'alternate-exchange' in exchange 'aex' in vhost '/'"
     )
+
+
+@pytest.mark.parametrize("name", EXCHANGE_TYPE_NAMES)
+@pytest.mark.parametrize(
+    ("argument", "value"), [("x-message-deduplication", 1), ("x-cache-size", 0), ("x-cache-ttl", "soon")]
+)
+def test_what_says_how_to_deduplicate_is_checked_for_every_type(name: str, argument: str, value: Any) -> None:
+    with pytest.raises(SoftError, match=f"invalid arg '{argument}' for exchange 'x' in vhost '/': "):
+        exchange_type(name).validate_arguments({**NEEDED.get(name, {}), argument: value}, "exchange 'x' in vhost '/'")
 
 
 @pytest.mark.parametrize(

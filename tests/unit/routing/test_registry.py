@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from leveret.catalog.records import ExchangeRecord
 from leveret.core.hash_matcher import ConsistentHashMatcher, ModulusHashMatcher, RandomMatcher
 from leveret.core.headers_matcher import HeadersMatcher
 from leveret.core.matcher import DirectMatcher, FanoutMatcher
 from leveret.core.topic_trie import TopicMatcher
 from leveret.errors import HardError
-from leveret.routing.registry import EXCHANGE_TYPE_NAMES, exchange_type
+from leveret.routing.registry import EXCHANGE_TYPE_NAMES, exchange_type, routing_type
 
 MATCHERS = {
     "direct": DirectMatcher,
@@ -17,9 +18,13 @@ MATCHERS = {
     "headers": HeadersMatcher,
     "topic": TopicMatcher,
     "x-consistent-hash": ConsistentHashMatcher,
+    "x-delayed-message": TopicMatcher,
+    "x-message-deduplication": FanoutMatcher,
     "x-modulus-hash": ModulusHashMatcher,
     "x-random": RandomMatcher,
 }
+# For those that cannot do without.
+ARGUMENTS = {"x-delayed-message": {"x-delayed-type": "topic"}}
 
 
 def never(count: int) -> int:
@@ -35,13 +40,14 @@ def test_each_type_has_its_matcher_and_a_new_one_each_time(name: str) -> None:
     kind = exchange_type(name)
     assert kind.name == name
     assert kind.description
-    first, second = kind.matcher({}, never), kind.matcher({}, never)
+    arguments = ARGUMENTS.get(name, {})
+    first, second = kind.matcher(arguments, never), kind.matcher(arguments, never)
     assert type(first) is MATCHERS[name]
     assert first is not second
     assert first.count == 0
 
 
-@pytest.mark.parametrize("name", ["foo", "", "DIRECT", "direct ", "x-delayed-message"])
+@pytest.mark.parametrize("name", ["foo", "", "DIRECT", "direct ", "x-delayed"])
 def test_an_unknown_type_ends_the_connection(name: str) -> None:
     with pytest.raises(HardError) as caught:
         exchange_type(name)
@@ -62,3 +68,9 @@ def test_the_random_type_hands_its_dice_on() -> None:
     found: list[object] = []
     matcher.collect(b"", None, found)
     assert found == ["last"]
+
+
+def test_a_delayed_exchange_routes_by_the_type_it_was_given_and_others_by_their_own() -> None:
+    delayed = ExchangeRecord("/", "x", "x-delayed-message", True, False, False, {"x-delayed-type": "headers"})
+    assert routing_type(delayed) is exchange_type("headers")
+    assert routing_type(ExchangeRecord("/", "x", "fanout", True, False, False, {})) is exchange_type("fanout")

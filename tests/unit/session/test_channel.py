@@ -48,7 +48,7 @@ def test_an_impersonator_may_be_anybody(scene: Scene) -> None:
     assert ann.call(1, "basic.get", queue="q", no_ack=True).properties == {"user_id": "somebody"}
 
 
-@pytest.mark.parametrize("expiration", ["", "soon", "-1", "1.5", "4294967296"])
+@pytest.mark.parametrize("expiration", ["", "soon", "-1", "1.5", "315360000001"])
 def test_a_bad_expiration_is_refused(client: RawClient, expiration: str) -> None:
     assert refused(client, {"expiration": expiration}).startswith(f"invalid expiration '{expiration}': ")
 

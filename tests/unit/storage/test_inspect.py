@@ -222,10 +222,10 @@ def test_not_a_data_directory(tmp_path: Path, root: Path) -> None:
         with pytest.raises(NotADataDirectory, match="is not a data directory of Leveret"):
             inspected(path)
     line = (root / "format").read_text()
-    assert "format 1" in line
+    assert "format 2" in line
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("leveret.storage.layout.FORMAT_VERSION", 2)
-        with pytest.raises(StartupError, match="format 1; this Leveret reads format 2"):
+        monkeypatch.setattr("leveret.storage.layout.FORMAT_VERSION", 3)
+        with pytest.raises(StartupError, match="format 2; this Leveret reads format 3"):
             inspected(root)
 
 

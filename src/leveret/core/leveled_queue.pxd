@@ -1,0 +1,35 @@
+cimport cython
+
+from leveret.core.contract cimport Entry, Subscriber
+from leveret.core.levels cimport Levels
+from leveret.core.load cimport Load
+from leveret.core.message cimport Message
+from leveret.core.plain_queue cimport PlainQueue
+from leveret.core.ready cimport ReadyList
+
+
+cdef class LeveledQueue(PlainQueue):
+    cdef Levels levels
+
+    cdef int push_to_level(self, Message message) except -1
+    @cython.locals(level=ReadyList)
+    cdef int put_back(self, Entry entry) except -1
+    cdef int step_down(self) except -1
+    @cython.locals(level=ReadyList)
+    cpdef object finish_load(self, Load load)
+    cpdef bint is_loading(self, Load load) except -1
+    @cython.locals(level=ReadyList)
+    cpdef bint has_load(self) except -1
+    @cython.locals(freed=Py_ssize_t, level=ReadyList)
+    cpdef Py_ssize_t page_out(self, Py_ssize_t bytes_max) except -1
+    cdef int restore_ready(self, bytearray slots, Py_ssize_t count, unsigned long long next_position, bint all_seen) except -1
+    @cython.locals(level=ReadyList)
+    cpdef int collect_located(self, unsigned long long number, dict found) except -1
+    @cython.locals(level=ReadyList)
+    cpdef unsigned int move_stored(self, unsigned long long position, unsigned long long location, unsigned long long to, unsigned int length) except? 0xFFFFFFFF
+    @cython.locals(level=ReadyList)
+    cdef ReadyList level_of(self, unsigned long long position, unsigned long long location)
+    cpdef Py_ssize_t ready_total(self) except -1
+    cpdef Py_ssize_t ready_bytes_total(self) except -1
+    @cython.locals(level=ReadyList)
+    cdef int clear(self) except -1

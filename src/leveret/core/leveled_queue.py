@@ -1,0 +1,158 @@
+"""A queue whose messages may have priorities: the plain machine on the ready list of the highest one that has something.
+
+`ready` is always the list that is served next; without priorities it is the only one. Also answers for all lists at once
+where somebody asks for the whole: counts, the log, compaction."""
+
+from leveret.core.levels import Levels
+from leveret.core.plain_queue import PlainQueue
+
+
+class LeveledQueue(PlainQueue):
+    __slots__ = ("levels",)
+
+    def __init__(self, name, record, single_active, shelf, ledger, lazy, priority_max):
+        PlainQueue.__init__(self, name, record, single_active, shelf, ledger, lazy)
+        # None for a queue without priorities.
+        self.levels = None
+        if priority_max > 0:
+            self.levels = Levels(self.ready, priority_max, shelf, ledger, lazy)
+            self.by_priority = True
+
+    # ---- in and out
+
+    def push_to_level(self, message):
+        if self.ledger is not None and message.properties.persistent:
+            self.ledger.journal.keep(self.ledger, message, self.levels.base.next_position)
+        self.levels.push(message)
+        self.ready = self.levels.top()
+        return 0
+
+    def put_back(self, entry):
+        if self.levels is None:
+            return self.ready.put_back(entry)
+        self.levels.list_for(entry.message.properties.priority).put_back(entry)
+        self.ready = self.levels.top()
+        return 0
+
+    def give(self, subscriber):
+        PlainQueue.give(self, subscriber)
+        return self.step_down()
+
+    def step_down(self):
+        """Something was taken out."""
+        if self.levels is not None and self.ready.count == 0:
+            self.ready = self.levels.top()
+        return 0
+
+    # ---- from disk
+
+    def finish_load(self, load):
+        if self.levels is None:
+            PlainQueue.finish_load(self, load)
+            return
+        level = self.levels.loading(load)
+        if level is None:
+            return
+        level.finish_load(load)
+        # Meanwhile something of a higher priority may have come, and what could not be read is gone.
+        self.ready = self.levels.top()
+        self.dispatch()
+        if self.ready.has_next() or self.ready.count == 0:
+            self.stop_awaiting()
+
+    def is_loading(self, load):
+        if self.levels is None:
+            return self.ready.is_loading(load)
+        return self.levels.loading(load) is not None
+
+    def has_load(self):
+        if self.levels is None:
+            return self.ready.has_load()
+        return any([level.has_load() for level in self.levels.used])
+
+    def page_out(self, bytes_max):
+        if self.levels is None:
+            return self.ready.page_out(bytes_max)
+        freed = 0
+        for level in self.levels.used:
+            if freed < bytes_max:
+                freed += level.page_out(bytes_max - freed)
+        return freed
+
+    # ---- the log
+
+    def restore_ready(self, slots, count, next_position, all_seen):
+        """What recovery found, in the order of positions."""
+        if all_seen:
+            self.ready.seen_upto = next_position - 1
+        if self.levels is None:
+            return self.ready.restore(slots, count, next_position)
+        self.levels.restore(slots, count, next_position)
+        self.ready = self.levels.top()
+        return 0
+
+    def collect_located(self, number, found):
+        if self.levels is None:
+            return self.ready.collect_located(number, found)
+        for level in self.levels.used:
+            level.collect_located(number, found)
+        return 0
+
+    def find_stored(self, position, location):
+        return self.level_of(position, location) is not None
+
+    def move_stored(self, position, location, to, length):
+        level = self.level_of(position, location)
+        return level.move_cold(level.find_cold(position, location), to, length)
+
+    def level_of(self, position, location):
+        """The list that has this message on disk alone, or None."""
+        if self.levels is None:
+            return self.ready if self.ready.find_cold(position, location) >= 0 else None
+        for level in self.levels.used:
+            if level.find_cold(position, location) >= 0:
+                return level
+        return None
+
+    # ---- control
+
+    def ready_total(self):
+        return self.ready.count if self.levels is None else self.levels.total_count()
+
+    def ready_bytes_total(self):
+        return self.ready.bytes if self.levels is None else self.levels.total_bytes()
+
+    def ready_count(self):
+        return self.ready_total()
+
+    def ready_bytes(self):
+        return self.ready_bytes_total()
+
+    def ready_entries(self):
+        if self.levels is None:
+            return self.ready.entries()
+        return [entry for level in self.levels.used for entry in level.entries()]
+
+    def purge(self):
+        count = self.ready_total()
+        self.clear()
+        self.discarded_total += count
+        self.stop_awaiting()
+        return count
+
+    def clear(self):
+        """Drops everything that is ready, and tells the log."""
+        if self.levels is None:
+            self.ready.clear()
+            return 0
+        for level in self.levels.used:
+            level.clear()
+        self.ready = self.levels.top()
+        return 0
+
+    def close(self):
+        self.deleted = True
+        if self.ledger is not None:
+            self.ledger.close()
+        self.clear()
+        self.stop_awaiting()

@@ -1,0 +1,92 @@
+"""Live exchanges: which of them keep something, and what that is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from leveret.broker.exchanges import deduplicates, keeps_something, make_exchange
+from leveret.catalog.records import ExchangeRecord
+from leveret.core.matcher import DirectMatcher
+from leveret.core.message import Message
+from leveret.core.office import Office
+from leveret.core.router import Exchange
+from leveret.queues.holder import ExchangeHolder
+from tests.unit.core.fake_disk import FakeDisk
+from tests.unit.queues.dataplane import message
+
+PLAIN: tuple[str, dict[str, Any]] = ("topic", {"x-cache-size": 5})
+DELAYED: tuple[str, dict[str, Any]] = ("x-delayed-message", {"x-delayed-type": "direct"})
+DEDUPLICATING: tuple[str, dict[str, Any]] = ("x-message-deduplication", {"x-cache-size": 5})
+ASKED: tuple[str, dict[str, Any]] = ("direct", {"x-message-deduplication": True, "x-cache-size": 5, "x-cache-ttl": 9})
+BOTH: tuple[str, dict[str, Any]] = ("x-delayed-message", {**DELAYED[1], "x-message-deduplication": True})
+
+
+def record(kind: str, arguments: dict[str, Any], id: int = 0, internal: bool = False) -> ExchangeRecord:
+    return ExchangeRecord("/", "größe", kind, True, False, internal, arguments, id)
+
+
+def made(
+    kind: str, arguments: dict[str, Any], id: int = 0, stock: Any = None, office: Office | None = None
+) -> Exchange:
+    routed: list[tuple[Exchange, Message]] = []
+    exchange = make_exchange(
+        record(kind, arguments, id, True),
+        DirectMatcher(),
+        b"alternate",
+        stock,
+        office or Office(),
+        lambda exchange, message: routed.append((exchange, message)),
+    )
+    return exchange
+
+
+@pytest.mark.parametrize(
+    ("kind", "keeps", "has_keys"),
+    [
+        (PLAIN, False, False),
+        (DELAYED, True, False),
+        (DEDUPLICATING, True, True),
+        (ASKED, True, True),
+        (BOTH, True, True),
+    ],
+)
+def test_which_exchanges_keep_something(kind: tuple[str, dict[str, Any]], keeps: bool, has_keys: bool) -> None:
+    assert (keeps_something(record(*kind)), deduplicates(record(*kind))) == (keeps, has_keys)
+    exchange = made(*kind)
+    assert (exchange.keeper is not None, exchange.window is not None) == (keeps, has_keys)
+    assert exchange.holder is (exchange.keeper if kind in (DELAYED, BOTH) else None)
+
+
+def test_an_exchange_is_what_its_record_says() -> None:
+    exchange = made(*PLAIN)
+    assert (exchange.name, exchange.internal, exchange.alternate) == ("größe".encode(), True, b"alternate")
+    assert exchange.record.kind == "topic"
+
+
+def test_the_keys_of_an_exchange_are_those_of_its_keeper() -> None:
+    exchange = made(*ASKED)
+    assert isinstance(exchange.keeper, ExchangeHolder)
+    assert exchange.keeper.window is exchange.window
+    assert (exchange.window.size_max, exchange.window.ttl_ms) == (5, 9)
+
+
+def test_what_survives_is_named_by_the_id_of_the_record() -> None:
+    exchange = made(*BOTH, id=7, stock=FakeDisk())
+    assert (exchange.window.id, exchange.keeper.ledger.id) == (7, 7)
+    assert made(*BOTH, id=0, stock=FakeDisk()).keeper.ledger is None
+
+
+def test_a_message_whose_time_has_come_goes_through_its_exchange() -> None:
+    routed: list[tuple[Exchange, bytes]] = []
+    office = Office(1_700_000_000_000)
+    exchange = make_exchange(
+        record(*DELAYED), DirectMatcher(), None, None, office, lambda where, due: routed.append((where, due.body))
+    )
+    one = message(b"x")
+    one.stamp = office.now + 10
+    assert exchange.holder.publish(one) == 0
+    office.now += 10
+    exchange.holder.delays.ring()
+    assert routed == [(exchange, b"x")]
