@@ -179,7 +179,7 @@ class RulesMachine(RulesJudge, RuleBasedStateMachine):
         verdict=st.sampled_from([SETTLED, DISCARDED, REQUEUED, REQUEUED]),
     )
     def settle(self, picks: list[int], verdict: int) -> None:
-        """As a channel does it: each is judged, then whoever can take again is woken, then all that is back goes out."""
+        """As a channel does it: each is judged, then who can take again is woken, then all that is back goes out."""
         self.step += 1
         desks = []
         for pick in picks:

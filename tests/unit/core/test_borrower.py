@@ -11,10 +11,15 @@ from leveret.core.office import Office
 from leveret.core.queue import ClassicQueue
 from leveret.core.rules import Rules
 from tests.unit.core.fake_disk import COUNTED, HANDED, FakeDisk
-from tests.unit.core.test_queue import Taker, new_queue, publish, ready_bodies, totals
+from tests.unit.core.takers import Taker, ready_bodies
+from tests.unit.core.test_plain_queue import publish, totals
 from tests.unit.queues.dataplane import Workbench, message
 
 ALL = 1 << 60
+
+
+def new_queue() -> ClassicQueue:
+    return ClassicQueue(b"q", None)
 
 
 def take_all(borrower: Borrower) -> list[bytes]:
