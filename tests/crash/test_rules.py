@@ -19,7 +19,7 @@ from tests.crash.rules_round import RulesRound, repeat_all
 from tests.crash.volume import Volume
 
 KILL_CYCLES: Final = int(os.environ.get("LEVERET_CRASH_CYCLES", "6")) // 2
-POWER_CYCLES: Final = int(os.environ.get("LEVERET_CRASH_POWER_CYCLES", "4")) // 2
+POWER_CYCLES: Final = int(os.environ.get("LEVERET_CRASH_POWER_CYCLES", "2")) // 2
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
