@@ -13,7 +13,7 @@ from tests.crash.client import Address, CrashClient, Delivery, connected
 from tests.crash.fault_scenarios import await_confirms
 from tests.crash.rounds import SMALL_SEGMENTS
 
-CYCLES: Final = 25 if "LEVERET_CRASH_CYCLES" in os.environ else 8
+CYCLES: Final = 25 if "LEVERET_CRASH_CYCLES" in os.environ else 7
 LIMIT: Final = 5
 # Without priorities deliveries are noted by how far they came, with priorities one by one.
 _QUEUES: Final = ("limited", "limited.levels")

@@ -32,7 +32,7 @@ _MESSAGES: Final = 160
 _PERSISTENT: Final = 2
 _DIGEST_BYTES: Final = 16
 # The end of the log in which every record is cut at its boundaries and within.
-_CUT_RECORDS: Final = 400 if "LEVERET_CRASH_CYCLES" in os.environ else 90
+_CUT_RECORDS: Final = 400 if "LEVERET_CRASH_CYCLES" in os.environ else 60
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 

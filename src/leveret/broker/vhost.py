@@ -108,14 +108,17 @@ class LiveVhost:
         if self._store is not None and record.id:
             self._store.add_queue(record.id, exchange.keeper)
 
-    def _route_due(self, exchange: Exchange, message: Message) -> None:
-        """A message of a delayed exchange goes where it would have gone at once."""
+    def _route_due(self, exchange: Exchange, message: Message, again: bool) -> None:
+        """A message of a delayed exchange goes where it would have gone at once; perhaps it did so before a crash."""
         properties = message.properties
         if properties.has_cc:
             targets = resolve_copies(self.router, exchange, message.routing_key, properties)
         else:
             targets = self.router.resolve(exchange, [message.routing_key], properties)
-        self._office.deliver(message, targets)
+        if again:
+            self._office.deliver_again(message, targets)
+        else:
+            self._office.deliver(message, targets)
 
     def _alternate(self, record: ExchangeRecord) -> bytes | None:
         arguments = effective_exchange_arguments(record, *self.policies.of_exchange(record))

@@ -66,6 +66,7 @@ cdef class Queue:
 
     cpdef int publish(self, Message message) except -1
     cpdef int receive(self, Message message) except -1
+    cpdef int receive_again(self, Message message) except -1
     cpdef int settle(self, Entry entry) except -1
     cpdef int requeue(self, Entry entry) except -1
     cpdef int give_back(self, Entry entry) except -1
@@ -82,6 +83,7 @@ cdef class Queue:
     cpdef Message dressed(self, Entry entry)
     cpdef int postpone(self, Message message) except -1
     cpdef int arrive(self, Message message) except -1
+    cpdef int arrive_again(self, Message message) except -1
     cpdef int letter_sent(self, object letter) except -1
     cpdef object restore(self, object book, bint all_seen)
     cpdef bint has_load(self) except -1

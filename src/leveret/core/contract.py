@@ -123,6 +123,10 @@ class Queue:
         """The same for a message that the broker itself sends on, such as a dead letter: never a duplicate."""
         return self.publish(message)
 
+    def receive_again(self, message):
+        """The same for one that somebody may have got before a crash: it says so with its next delivery."""
+        return self.receive(message)
+
     def settle(self, entry):
         """The entry's holder is done with it."""
         return 0
@@ -185,6 +189,10 @@ class Queue:
     def arrive(self, message):
         """A delayed message is due: it goes to the tail, or wherever it would have gone at once."""
         return 0
+
+    def arrive_again(self, message):
+        """The same for one that somebody may have got before a crash: it says so with its next delivery."""
+        return self.arrive(message)
 
     def letter_sent(self, letter):
         """A letter of this queue (core.office) is wherever it had to go: the original may be forgotten."""

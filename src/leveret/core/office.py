@@ -87,6 +87,17 @@ class Office:
         message.stamp = self.now
         return self.put(message, targets)
 
+    def deliver_again(self, message, targets):
+        """The same for a message that may have been delivered before a crash."""
+        message.stamp = self.now
+        message.lone = len(targets) == 1
+        if self.journal is not None:
+            self.journal.room = len(targets)
+        for queue in targets:
+            if not queue.deleted:
+                queue.receive_again(message)
+        return 0
+
     def deliver_later(self, message, queue, delay_ms):
         """Puts it into this queue's delays."""
         message.stamp = self.now + delay_ms

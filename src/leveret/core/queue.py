@@ -16,7 +16,7 @@ from leveret.core.plain_queue import PlainQueue
 from leveret.core.rules import Rules
 
 if not cython.compiled:
-    from leveret.core.contract import ACCEPTED, EMPTY, KNOWN, LATER, REFUSED
+    from leveret.core.contract import ACCEPTED, EMPTY, KNOWN, LATER, REFUSED, make_entry
     from leveret.core.message import make_message
     from leveret.core.office import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
     from leveret.core.pure_octets import read_u64
@@ -139,6 +139,24 @@ class ClassicQueue(LeveledQueue):
         # Alone in its list it is the next one: its expiry counts, and consumers may wait for others to come from disk.
         if self.ready.count == 1 or self.is_over_limits():
             self.dispatch()
+        return ACCEPTED
+
+    def receive_again(self, message):
+        if self.rules.overflow != DROP_HEAD and self.would_overflow(message.body_size):
+            return self.receive(message)
+        return self.arrive_again(message)
+
+    def arrive_again(self, message):
+        entry = make_entry(message, (self.ready if self.levels is None else self.levels.base).skip())
+        entry.seen = True
+        entry.delivery_count = 1
+        if self.ledger is not None and message.properties.persistent:
+            self.ledger.journal.keep(self.ledger, message, entry.position)
+        if message.properties.ttl_ms >= 0:
+            self.expiring = self.watchful = True
+        self.published_total += 1
+        self.put_back(entry)
+        self.dispatch()
         return ACCEPTED
 
     def postpone(self, message):
@@ -368,7 +386,7 @@ class ClassicQueue(LeveledQueue):
             self.ledger.note_again(0)
         if ready < book.count or book.delay_sequence > 0:
             self.delays = Delays(self, self.shelf, self.ledger, self.office)
-            self.delays.restore(book.slots, ready, book.count - ready, book.delay_sequence)
+            self.delays.restore(book.slots, ready, book.count - ready, book.delay_sequence, all_seen)
         if book.expiring:
             self.expiring = self.watchful = True
         if self.watchful and ready > 0:

@@ -186,3 +186,28 @@ def test_after_a_start_what_comes_goes_behind_what_waits_for_the_same_moment() -
     second.delays.ring()
     disk.load(second.delays)
     assert ready_bodies(second) == [b"1", b"2", b"3"]
+
+
+def test_what_may_have_been_delivered_before_a_crash_says_so_and_counts_as_one_delivery() -> None:
+    for priority_max in (0, 5):
+        disk = FakeDisk()
+        queue = ClassicQueue(b"q", None, shelf=disk.shelf, ledger=disk.ledger(), priority_max=priority_max)
+        queue.publish(message(b"1", delivery_mode=2))
+        assert queue.receive_again(message(b"2", delivery_mode=2)) == 0
+        taker = Taker()
+        assert (queue.get(taker), queue.get(taker)) == (GIVEN, GIVEN)
+        assert {(entry.message.body, entry.seen, entry.delivery_count) for entry in taker.held} == {
+            (b"1", False, 0),
+            (b"2", True, 1),
+        }
+        disk.commit()
+        # The delivery of the second says nothing of the first, which may still wait.
+        assert [note.first for note in disk.notes() if note.kind == PLACED] == [1, 2]
+
+
+def test_a_full_queue_refuses_also_what_may_have_been_delivered_before() -> None:
+    queue = ClassicQueue(b"q", None)
+    queue.set_rules(Rules(length_max=1, overflow=REJECT))
+    assert queue.receive_again(message(b"1")) == 0
+    assert queue.receive_again(message(b"2")) == 1
+    assert (ready_bodies(queue), queue.refused_total) == ([b"1"], 1)
