@@ -17,14 +17,14 @@ def publish(exchange: str, key: str, body: bytes, delay_ms: int) -> None:
     channel.basic_publish(exchange, key, body, properties)
 
 
-publish("", "reminders", b"call back", 400)
-publish("", "reminders", b"drink tea", 200)
+publish("", "reminders", b"call back", 1200)
+publish("", "reminders", b"drink tea", 600)
 channel.basic_publish("", "reminders", b"at once")
 
 # Where a message of this exchange goes is found out when it is due: the binding comes after the publish.
 arguments = {"x-delayed-type": "topic"}
 channel.exchange_declare("later", "x-delayed-message", durable=True, arguments=arguments)
-publish("later", "garden.water", b"water the plants", 600)
+publish("later", "garden.water", b"water the plants", 1800)
 channel.queue_bind("reminders", "later", "garden.#")
 
 for _ in range(4):

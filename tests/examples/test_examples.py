@@ -16,7 +16,7 @@ SAYS = {
     "first: maxlen in work\n"
     "kills its workers: delivery_limit in work\n",
     "deduplication.py": "queue: ['order 1']\nqueue, later: ['order 2']\nexchange: ['order 3'] ['order 3']\n",
-    "delayed_messages.py": "at once: 0 ms\ndrink tea: 200 ms\ncall back: 400 ms\nwater the plants: 600 ms\n",
+    "delayed_messages.py": "at once: 0 ms\ndrink tea: 600 ms\ncall back: 1200 ms\nwater the plants: 1800 ms\n",
     "hello.py": "two coffees, one tea\n",
     "retry_with_backoff.py": "works at last: worked after 2 retries\nnever works: rejected after 3 retries\n",
     "rpc.py": "12 squared is 144\n",
