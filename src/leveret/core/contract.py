@@ -115,8 +115,8 @@ class Queue:
         return len(self.subscribers) if self.subscribers else 0
 
     def publish(self, message):
-        """Takes a message at the tail: ACCEPTED, REFUSED when the queue's overflow rule says so, or KNOWN if it has taken
-        the same message before and so need not do it again."""
+        """Takes a message at the tail: ACCEPTED, REFUSED when the queue's overflow rule says so, or KNOWN if it has
+        taken the same message before and so need not do it again."""
         raise AssertionError("a queue must say how it takes messages")
 
     def receive(self, message):

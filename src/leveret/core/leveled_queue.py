@@ -1,7 +1,7 @@
-"""A queue whose messages may have priorities: the plain machine on the ready list of the highest one that has something.
+"""A queue whose messages may have priorities: the plain machine, on the ready list of the highest one that is in use.
 
-`ready` is always the list that is served next; without priorities it is the only one. Also answers for all lists at once
-where somebody asks for the whole: counts, the log, compaction."""
+`ready` is always the list that is served next; without priorities it is the only one. Also answers for all lists at
+once where somebody asks for the whole: counts, the log, compaction."""
 
 from leveret.core.levels import Levels
 from leveret.core.plain_queue import PlainQueue

@@ -179,7 +179,7 @@ class ClassicQueue(LeveledQueue):
     # ---- what leaves at the head
 
     def is_over_limits(self):
-        """Whether something must leave for others: a queue that refuses drops nothing, however much comes back to it."""
+        """Whether something must leave for others: a queue that refuses drops nothing, however much comes back."""
         rules = self.rules
         if rules.overflow != DROP_HEAD:
             return False
@@ -188,8 +188,8 @@ class ClassicQueue(LeveledQueue):
         return rules.bytes_max >= 0 and self.ready_bytes_total() > rules.bytes_max
 
     def sweep(self):
-        """Lets go, from the head on, what has expired, is too much, or was handed out too often; then sets the alarm for
-        the next one. Stops at the first message that may stay. True if it stopped before: then nobody may get the
+        """Lets go, from the head on, what has expired, is too much, or was handed out too often; then sets the alarm
+        for the next one. Stops at the first message that may stay. True if it stopped before: then nobody may get the
         head, and the office calls again."""
         left = SWEPT_A_STEP
         while self.ready.count > 0:

@@ -27,9 +27,9 @@ def fill(queue: ClassicQueue) -> None:
     queue.publish(message(b"new"))
 
 
-def delayed(body: bytes) -> Message:
-    later = message(body, delivery_mode=2, headers={"x-delay": 10})
-    later.stamp = NOW + 10
+def delayed(body: bytes, delay_ms: int = 10) -> Message:
+    later = message(body, delivery_mode=2, headers={"x-delay": -delay_ms})
+    later.stamp = NOW + delay_ms
     return later
 
 
@@ -173,7 +173,7 @@ def test_a_key_that_was_forgotten_and_seen_again_comes_back_as_the_newest() -> N
 def test_after_a_start_what_comes_goes_behind_what_waits_for_the_same_moment() -> None:
     disk, office = FakeDisk(), Office(NOW)
     first, second = [ClassicQueue(b"q", None, shelf=disk.shelf, ledger=disk.ledger(), office=office) for _ in "12"]
-    first.publish(delayed(b"1"))
+    first.publish(delayed(b"1", 5))
     first.publish(delayed(b"2"))
     disk.commit()
     rebuild, notes = Rebuild(), disk.scan(1).notes
