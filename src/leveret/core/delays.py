@@ -1,9 +1,9 @@
 """Messages that wait for their time, of one queue or one exchange: an index entry of 32 octets each, no timer.
 
-A delayed message has a position like any other, which says when it is due: the highest bit, milliseconds since 2020, and
-22 bits that tell those of one moment apart. So the index sorted by position is sorted by time, and a start finds the
-time of each in the log without reading it. When its time has come the message gets a new place at the end of the queue
-(or goes through its exchange), and only then is the old one settled: both are in the same batch of the log."""
+A delayed message has a position like any other, which says when it is due: the highest bit, milliseconds since 2020,
+and 22 bits that tell those of one moment apart. So the index sorted by position is sorted by time, and a start finds
+the time of each in the log without reading it. When its time has come the message gets a new place at the end of the
+queue (or goes through its exchange), and only then is the old one settled: both are in the same batch of the log."""
 
 import cython
 

@@ -1,7 +1,7 @@
-"""What the queues of a node share to keep their rules: the time, the dead letters on their way, and who looks again when.
+"""What the queues of a node share to keep their rules: the time, dead letters on their way, and who looks again when.
 
-Holds no rule itself and decides nothing: queues post letters here, and the broker room finds out where they go, has them
-delivered, and only then lets go of the originals. Filled in and emptied by that room."""
+Holds no rule itself and decides nothing: queues post letters here, and the broker room finds out where they go, has
+them delivered, and only then lets go of the originals. Filled in and emptied by that room."""
 
 import cython
 

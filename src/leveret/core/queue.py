@@ -179,7 +179,7 @@ class ClassicQueue(LeveledQueue):
     # ---- what leaves at the head
 
     def is_over_limits(self):
-        """Whether something must leave for others: a queue that refuses drops nothing, however much comes back to it."""
+        """Whether something must leave for others: a queue that refuses drops nothing, however much comes back."""
         rules = self.rules
         if rules.overflow != DROP_HEAD:
             return False
@@ -188,8 +188,8 @@ class ClassicQueue(LeveledQueue):
         return rules.bytes_max >= 0 and self.ready_bytes_total() > rules.bytes_max
 
     def sweep(self):
-        """Lets go, from the head on, what has expired, is too much, or was handed out too often; then sets the alarm for
-        the next one. Stops at the first message that may stay. True if it stopped before: then nobody may get the
+        """Lets go, from the head on, what has expired, is too much, or was handed out too often; then sets the alarm
+        for the next one. Stops at the first message that may stay. True if it stopped before: then nobody may get the
         head, and the office calls again."""
         left = SWEPT_A_STEP
         while self.ready.count > 0:
@@ -345,6 +345,14 @@ class ClassicQueue(LeveledQueue):
         if limit >= 0 and entry.delivery_count > limit and entry.message.body is not None:
             self.limited_total += 1
             return self.send_off(entry, DELIVERY_LIMIT)
+        return self.put_back(entry)
+
+    def give_back(self, entry):
+        if self.deleted:
+            return self.end(entry)
+        self.leave(entry)
+        if entry.message.properties.ttl_ms >= 0:
+            self.expiring = self.watchful = True
         return self.put_back(entry)
 
     # ---- the log

@@ -140,8 +140,9 @@ class Recovery:
             last = found.index.last_sequence or last
 
     def _drop_unfinished(self, synced: int) -> None:
-        """A batch counts as a whole or not at all: else a dead letter could be in both of its queues, and a message there
-        without the key that tells its duplicates. Nobody was told of what the last one had, unless it was synced."""
+        """A batch counts as a whole or not at all: else a dead letter could be in both of its queues, and a message
+        there without the key that tells its duplicates. Nobody was told of what the last one had, unless it was
+        synced."""
         for number in sorted(self._scans, reverse=True):
             found, scan, _ = self._scans[number]
             if number not in self._segments or not scan.records:
