@@ -38,6 +38,8 @@ class Note:
     persistent: bool
     stamp: int = 0
     place: int = 0
+    # The time to live that the queue gives it.
+    queue_ttl: int | None = None
     # How often it came back.
     returns: int = 0
     # It was rejected, but must be read from disk before it can leave as a letter.
@@ -84,6 +86,8 @@ class ReferenceQueue:
         self.window = window
         self.terms = Terms()
         self.ready: list[Note] = []
+        # All that ever did.
+        self.arrived: list[Note] = []
         # (due, order of coming, message)
         self.delayed: list[tuple[int, int, Note]] = []
         self.places = 0
@@ -93,6 +97,14 @@ class ReferenceQueue:
         )
         # Departures that more than one reason explains: which one it was, memory and disk decide.
         self.ambiguous = 0
+
+    def change(self, terms: Terms, since: int) -> None:
+        """A new time to live counts for what arrived since then."""
+        if terms.ttl != self.terms.ttl:
+            for note in self.arrived:
+                if note.stamp >= since:
+                    note.queue_ttl = terms.ttl
+        self.terms = terms
 
     # ---- in
 
@@ -105,7 +117,9 @@ class ReferenceQueue:
         """At the tail of its priority."""
         self.places += 1
         note.place, note.stamp, note.step = self.places, now, step
+        note.queue_ttl = self.terms.ttl
         self.totals["published"] += 1
+        self.arrived.append(note)
         self.put(note)
 
     def postpone(self, note: Note, due: int) -> None:
@@ -137,7 +151,7 @@ class ReferenceQueue:
         return terms.octets is not None and self.octets() + octets > terms.octets
 
     def expiry(self, note: Note) -> int | None:
-        times = [ttl for ttl in (note.ttl, self.terms.ttl) if ttl is not None]
+        times = [ttl for ttl in (note.ttl, note.queue_ttl) if ttl is not None]
         return note.stamp + min(times) if times else None
 
     def reasons(self, now: int) -> set[int]:

@@ -22,7 +22,9 @@ from leveret.core.office import Office
 from leveret.core.rebuild import QueueBook, Rebuild
 from leveret.core.rules import Rules
 from leveret.core.segment import Segment
-from tests.fuzz.effort import effort
+from tests.fuzz.effort import effort, scaled
+from tests.property.histories import play
+from tests.property.log_steps import STEPS
 from tests.property.rules_reference import KNOWN, ReferenceWindow
 from tests.unit.core.fake_disk import SETTLED as NOTE_SETTLED
 from tests.unit.core.fake_disk import FakeDisk, read_notes
@@ -164,7 +166,6 @@ class LogMachine(RuleBasedStateMachine):
                     self.arrive(queue, body)
             published = message(body, **properties)
             published.stamp = self.clock + delay
-            self.disk.journal.room = 1
             assert self.queues[queue].publish(published) == (KNOWN if known else 0)
 
     def arrive(self, queue: int, body: bytes) -> None:
@@ -200,7 +201,6 @@ class LogMachine(RuleBasedStateMachine):
         for letter in letters[:count]:
             if to:
                 self.disk.provide_spares()
-                self.disk.journal.room = 1
                 copy = message(letter.message.body, delivery_mode=2)
                 copy.stamp = self.clock
                 self.facts[copy.body] = (0, self.clock, False)
@@ -443,3 +443,14 @@ def key_digest(key: str) -> bytes:
 
 TestLog = LogMachine.TestCase
 TestLog.settings = effort(200, stateful_step_count=40)
+
+
+def test_long_histories() -> None:
+    for seed in range(scaled(30)):
+        machine = LogMachine()
+
+        def check(machine: LogMachine = machine) -> None:
+            machine.the_records_tell_everything()
+            machine.the_indexes_tell_the_same()
+
+        play(machine, STEPS, seed, 80, check)

@@ -10,7 +10,6 @@ In three settings: without a disk; with one, where hardly a body fits into memor
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from leveret.core import office as office_module
 from leveret.core import queue as queue_module
 from leveret.core.rules import Rules
 from tests.fuzz.effort import effort, scaled
-from tests.property.histories import Step, play, several
+from tests.property.histories import play
 from tests.property.rules_judge import EMPTY, GIVEN, Desk, Fetcher, Held, RulesJudge, Taker
 from tests.property.rules_reference import (
     ACCEPTED,
@@ -34,6 +33,7 @@ from tests.property.rules_reference import (
     Note,
     Terms,
 )
+from tests.property.rules_steps import STEPS
 from tests.unit.queues.dataplane import message
 
 SETTLED, DISCARDED, REQUEUED = 0, 1, 2
@@ -179,7 +179,7 @@ class RulesMachine(RulesJudge, RuleBasedStateMachine):
         verdict=st.sampled_from([SETTLED, DISCARDED, REQUEUED, REQUEUED]),
     )
     def settle(self, picks: list[int], verdict: int) -> None:
-        """As a channel does it: each is judged, then who can take again is woken, then all that is back goes out."""
+        """As a channel does it: each is judged, whoever can take again is woken, then all that is back goes out."""
         self.step += 1
         desks = []
         for pick in picks:
@@ -253,14 +253,16 @@ class RulesMachine(RulesJudge, RuleBasedStateMachine):
         assert not self.events and not desk.getters
         self.compare_disk()
 
-    @rule(queue=QUEUES, terms=TERMS)
-    def set_rules(self, queue: int, terms: Terms) -> None:
+    @rule(queue=QUEUES, terms=TERMS, dated=st.booleans())
+    def set_rules(self, queue: int, terms: Terms, dated: bool) -> None:
+        """Dated: a new time to live is for what comes from now on."""
         self.step += 1
         desk = self.desks[queue]
-        desk.model.terms = terms
+        since = self.office.now if dated else 0
+        desk.model.change(terms, since)
         numbers = (-1 if number is None else number for number in (terms.ttl, terms.length, terms.octets))
         limit = -1 if terms.limit is None else terms.limit
-        desk.real.set_rules(Rules(*numbers, terms.overflow, limit, b"x" if terms.buries else None))
+        desk.real.set_rules(Rules(*numbers, terms.overflow, limit, b"x" if terms.buries else None), since)
         self.observe(desk)
 
     # ---- steps: time, letters, interrupted work
@@ -396,99 +398,6 @@ TestRulesOnDisk = DiskMachine.TestCase
 TestRulesOnDisk.settings = effort(60, stateful_step_count=40)
 TestLazyRules = LazyMachine.TestCase
 TestLazyRules.settings = effort(60, stateful_step_count=40)
-
-
-def some_terms(random: Random) -> Terms:
-    pick = random.choice
-    return Terms(
-        ttl=pick([None, None, None, 50, 10, 0]),
-        length=pick([None, None, None, 8, 4, 2, 0]),
-        octets=pick([None, None, None, None, 700, 300, 0]),
-        overflow=pick([0, 0, 1, 2]),
-        limit=pick([None, None, None, 2, 1, 0]),
-        buries=pick([True, False]),
-    )
-
-
-def some_message(random: Random) -> dict[str, Any]:
-    pick = random.choice
-    return {
-        "size": pick([8, 8, 60, 250]),
-        "priority": random.randint(0, 5),
-        "ttl": pick([None, None, None, None, 30, 5, 0]),
-        "delay": pick([0, 0, 0, 0, 1, 20]),
-        "persistent": pick([True, True, False]),
-        "key": pick([None, "a", "b", "c", "d"]),
-        "own_ttl": pick([0, 0, 50, 100]),
-    }
-
-
-def some_queue(random: Random) -> int:
-    return random.choice([0, 0, 0, 1])
-
-
-def always(_: RulesMachine) -> bool:
-    return True
-
-
-def some_begin(random: Random) -> dict[str, Any]:
-    return {
-        "priorities": random.choices([0, 0, 3], k=2),
-        "windows": random.choices([None, None, (3, 0), (2, 40)], k=2),
-        "durable": random.choices([True, True, False], k=2),
-    }
-
-
-def some_backlog(random: Random) -> dict[str, Any]:
-    sizes = several(random, 8, lambda: random.choice([8, 60, 250]))
-    persistent, delay = random.choice([True, False]), random.choice([0, 0, 20])
-    return {"queue": some_queue(random), "sizes": sizes, "persistent": persistent, "delay": delay}
-
-
-def some_get(random: Random) -> dict[str, Any]:
-    no_ack = random.choice([False, False, True])
-    return {"queue": some_queue(random), "count": random.randint(1, 5), "no_ack": no_ack}
-
-
-def some_consume(random: Random) -> dict[str, Any]:
-    no_ack = random.choice([False, False, True])
-    return {"queue": some_queue(random), "prefetch": random.randint(1, 4), "no_ack": no_ack}
-
-
-def some_settle(random: Random) -> dict[str, Any]:
-    picks = several(random, 5, lambda: random.randint(0, 1000))
-    return {"picks": picks, "verdict": random.choice([SETTLED, DISCARDED, REQUEUED, REQUEUED])}
-
-
-def some_press(random: Random) -> dict[str, Any]:
-    octets = random.choice([0, 1, 300, 10000])
-    return {"queue": some_queue(random), "pressed": random.choice([True, True, False]), "octets": octets}
-
-
-STEPS: list[Step] = [
-    (0, "begin", some_begin, always),
-    (
-        18,
-        "publish",
-        lambda r: {"queue": some_queue(r), "messages": several(r, 6, lambda: some_message(r))},
-        always,
-    ),
-    (12, "publish_plain", some_backlog, always),
-    (10, "get", some_get, always),
-    (5, "consume", some_consume, lambda m: sum(len(desk.takers) for desk in m.desks) < 4),
-    (3, "cancel", lambda r: {"index": r.randint(0, 1000)}, lambda m: any(desk.takers for desk in m.desks)),
-    (12, "settle", some_settle, lambda m: m.held),
-    (1, "purge", lambda r: {"queue": some_queue(r), "really": True}, always),
-    (1, "delete", lambda r: {"queue": some_queue(r), "really": True}, always),
-    (5, "set_rules", lambda r: {"queue": some_queue(r), "terms": some_terms(r)}, always),
-    (8, "advance", lambda r: {"ms": r.choice([1, 5, 20, 60]), "late": r.choice([True, False])}, always),
-    (4, "carry", lambda r: {"count": r.choice([1, 2, 1000])}, lambda m: m.office.letters),
-    (4, "go_on", lambda _: {}, lambda m: m.office.unfinished),
-    (3, "commit", lambda _: {}, lambda m: m.disk),
-    (5, "press", some_press, lambda m: m.disk),
-    (8, "read_on", lambda r: {"steps": r.choice([1, 2, 3, 8])}, lambda m: m.disk and (m.load or m.disk.wanting)),
-    (2, "come_to_rest", lambda r: {"really": True, "ring": r.choice([True, False])}, always),
-]
 
 
 @pytest.mark.parametrize("machine", [RulesMachine, DiskMachine, LazyMachine])
