@@ -157,7 +157,7 @@ class Broker:
         for change in changes:
             self.reflect(change)
 
-    def reflect(self, change: Change) -> None:
+    def reflect(self, change: Change, replayed: bool = False) -> None:
         """Brings everything that mirrors the catalog in step with it."""
         record = change.record
         if isinstance(record, QueueRecord | ExchangeRecord | BindingRecord):
@@ -166,7 +166,7 @@ class Broker:
             self._reflect_vhost(record, change)
         elif isinstance(record, Policy):
             self.tick()
-            self.vhosts[record.vhost].policies_changed()
+            self.vhosts[record.vhost].policies_changed(replayed)
             self._tell(lambda connection: connection.ack_timeouts_changed())
         elif isinstance(record, Reprocessing):
             # Whoever runs the job has written this, or sees that its queue is gone.

@@ -75,12 +75,12 @@ class LiveVhost:
 
     # ---- policies
 
-    def policies_changed(self) -> None:
+    def policies_changed(self, replayed: bool = False) -> None:
         """Brings everything that policies can apply to in step with them, in one pass."""
         # What arrived in this very millisecond was there before.
         self._office.now += 1
         for queue in self.queues.values():
-            self._govern(queue, self._office.now)
+            self._govern(queue, 0 if replayed else self._office.now)
         for exchange in self.exchanges.values():
             exchange.alternate = self._alternate(exchange.record)
         self.router.changed()

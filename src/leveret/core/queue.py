@@ -339,6 +339,7 @@ class ClassicQueue(LeveledQueue):
         if self.deleted or not self.rules.carries(REJECTED):
             return PlainQueue.discard(self, entry)
         self.leave(entry)
+        entry.delivery_count += 1
         self.discarded_total += 1
         if entry.message.body is not None:
             return self.send_off(entry, REJECTED)
