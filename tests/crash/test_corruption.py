@@ -16,11 +16,11 @@ from leveret.core.records import sealed
 from leveret.core.scan import Scan
 from leveret.errors import StartupError
 from leveret.runtime.files import DirectoryLock
-from leveret.storage import catalog_log, damage, layout, recovery, segment_files
+from leveret.storage import catalog_log, damage, layout, recovery, segment_files, survey
 from leveret.storage.damage import DamageReport
 from leveret.storage.file_head import SEGMENT, file_salt
-from leveret.storage.recovery import Recovery
 from leveret.storage.store import Store, StoreSettings
+from leveret.storage.survey import TORN, Survey
 from leveret.testing import Broker
 from tests.crash.corruption import (
     HEAD_BYTES,
@@ -446,13 +446,11 @@ class BlindScan:
         return getattr(self.scan, name)
 
 
-def drop_all_behind_damage(self: Recovery, number: int, _synced: int) -> bool:
-    found, scan, _ = self._scans[number]
+def drop_all_behind_damage(self: Survey, number: int, _synced: int) -> None:
+    found, scan = self.scans[number].found, self.scans[number].scan
     for start, end, _ in scan.gaps[:1]:
-        self._report.add(found.path, start, end - start, "the rest of the log is thrown away")
-        os.truncate(found.path, start)
-        self._scan(number, found.path, found.salt)
-    return bool(scan.gaps)
+        self._damage(found.path, start, end - start, "the rest of the log is thrown away")
+        self._cut(number, start, TORN)
 
 
 def report_nothing(self: DamageReport, *_facts: object) -> None:
@@ -466,9 +464,9 @@ def keep_nothing(self: DamageReport, path: Path) -> Path:
 @pytest.mark.parametrize(
     ("owner", "name", "broken"),
     [
-        (recovery, "Scan", BlindScan),
+        (survey, "Scan", BlindScan),
         (catalog_log, "Scan", BlindScan),
-        (Recovery, "_judge", drop_all_behind_damage),
+        (Survey, "_judge", drop_all_behind_damage),
         (DamageReport, "add", report_nothing),
         (DamageReport, "keep", keep_nothing),
     ],
@@ -495,6 +493,6 @@ def test_cuts_find_a_reader_that_trusts_lengths(killed: Specimen, monkeypatch: p
     expected = messages_in(finished(left), set(killed.queue_ids.values()))
     with killed.opened({file: bytes(hole)}) as opened:
         assert (opened.messages, opened.unreadable, opened.damages) == (expected, [], [])
-    monkeypatch.setattr(recovery, "Scan", BlindScan)
+    monkeypatch.setattr(survey, "Scan", BlindScan)
     with killed.opened({file: bytes(hole)}) as opened:
         assert (opened.messages, opened.unreadable) != (expected, [])

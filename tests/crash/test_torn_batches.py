@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import pika
 import pytest
 
-from leveret.storage.recovery import Recovery
+from leveret.storage.survey import Survey
 from leveret.testing import Broker
 from tests.conformance.amqp_codec import decode_properties
 from tests.crash.corruption import (
@@ -174,7 +174,7 @@ def test_the_log_is_cut_anywhere(torn: Specimen) -> None:
 
 def test_cuts_find_a_batch_that_is_not_whole(torn: Specimen, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: who takes every good record for itself finds messages in two queues, and some without a key."""
-    monkeypatch.setattr(Recovery, "_drop_unfinished", lambda *_: None)
+    monkeypatch.setattr(Survey, "_drop_unfinished", lambda *_: None)
     kinds = set()
     for cut in cuts_of(torn)[::3]:
         with torn.opened(cut.changes(torn)) as opened:

@@ -27,8 +27,9 @@ from leveret.storage.file_head import HEAD_BYTES, directory_salt_in
 from leveret.storage.layout import CATALOG_SUFFIX, SEGMENT_SUFFIX, Layout, numbered_files, read_format, write_format
 from leveret.storage.loader import Loader
 from leveret.storage.reclaim import SHORTAGES, Reclaimer
-from leveret.storage.recovery import FoundSegment, RecoveredLog, Recovery, finish_books
+from leveret.storage.recovery import RecoveredLog, Recovery, finish_books
 from leveret.storage.segment_files import SegmentFiles
+from leveret.storage.survey import FoundSegment
 
 log = get_logger(__name__)
 
