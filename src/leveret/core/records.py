@@ -10,15 +10,17 @@
     24 u32  MESSAGE: octets of the properties  others: u64, the sequence up to which everything was synced before
     28 u32  MESSAGE: octets of the body
     32      MESSAGE: u64, when it arrived or, if it is delayed, is due, in milliseconds of the wall clock; address,
-            properties, body, then 16 octets a target: queue id, position in that queue (see core.delays for those
-            that are delayed)
+            properties, body, then 16 octets a target: id of the queue or exchange, position there (see core.delays for
+            those that are delayed). There may be room behind for targets that it never had
+            PAGED: the same, for transient messages in pages/
             NOTES: 32 octets a note, see write_note
             COMMAND: a command of the catalog as msgpack
             CLOSED: nothing; the broker stopped in good order, and nothing was handed out since
 
 A record starts at a multiple of 8. Numbers are big-endian. The end of a log is where no record with a good checksum
-and the next sequence stands: no magic, no NULs, no holes are looked for. The salt keeps a message whose body looks
-like a record from ever being taken for one. Never touches a file."""
+and the next sequence stands: no magic, no NULs, no holes are looked for. What is written together is a batch: messages,
+then one record of another kind, which ends it; after a crash a log of messages is cut back to the last whole batch. The
+salt keeps a message whose body looks like a record from ever being taken for one. Never touches a file."""
 
 import cython
 

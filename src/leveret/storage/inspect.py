@@ -1,8 +1,9 @@
 """A data directory as people look at it: every record checked, or its contents listed. Never changes anything.
 
-Works beside a running broker: what is being written meanwhile looks like a torn end, and a segment that goes away is
-left out. Reads one segment at a time; beside that, memory holds what a start would hold, 32 octets a message. Does not
-know what the catalog's commands mean: whoever asks does. Called by `leveret storage`."""
+Goes by storage.survey, as a start does, so what a start would drop is left out here. Works beside a running broker:
+what is being written meanwhile looks like a torn end, and a segment that goes away is left out. Reads one segment at a
+time; beside that, memory holds what a start would hold, 32 octets a message. Does not know what the catalog's commands
+mean: whoever asks does. Called by `leveret storage`."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from leveret.core.delays import due_of
 from leveret.core.properties import parse_properties
-from leveret.core.rebuild import QueueBook, Rebuild
+from leveret.core.rebuild import QueueBook
 from leveret.core.records import ADDRESS_SIZE_MASK, MESSAGE_RECORD_HEAD_BYTES, checked_length
 from leveret.core.scan import Scan
 from leveret.errors import LeveretError
@@ -31,10 +33,13 @@ from leveret.storage.layout import (
     numbered_files,
     read_format,
 )
+from leveret.storage.survey import TORN, Step, Survey
 
 SLOT_BYTES = 32
 NOTE_BYTES = 32
 PLACED = 1
+# Positions from here on are those of delayed messages, see core.delays.
+DELAYED_MIN = 1 << 63
 
 
 class NotADataDirectory(LeveretError):
@@ -43,7 +48,7 @@ class NotADataDirectory(LeveretError):
 
 @dataclass(slots=True)
 class FileReport:
-    """One file. `live` is None where that is no question."""
+    """One file. `records` and `messages` are those that count; `live` is None where that is no question."""
 
     name: str
     size: int
@@ -60,44 +65,56 @@ class Report:
     files: list[FileReport] = field(default_factory=list)
     damages: list[Damage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    # Those of queues; an exchange may keep some more.
     messages: int = 0
     queues: int = 0
 
 
 @dataclass(frozen=True, slots=True)
+class KnownIds:
+    """What the catalog knows, by the ids that the log has for it. None was ever given from `next_id` on."""
+
+    queues: set[int]
+    exchanges: set[int]
+    next_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """One message of a queue. What stands behind `size` is empty if its record is damaged."""
+    """One message of a queue, or one that an exchange keeps. What stands behind `priority` is empty if its record is
+    damaged."""
 
     position: int
     size: int
     deliveries: int
     segment: str
     offset: int
+    priority: int = 0
     damaged: bool = False
+    # When it came or, if it is delayed, was to come, in milliseconds of the wall clock; its own time to live from then.
+    stamp_ms: int | None = None
+    expiration_ms: int | None = None
     exchange: bytes = b""
     routing_key: bytes = b""
     properties: dict[str, Any] = field(default_factory=dict)
     body: bytes = b""
 
+    @property
+    def is_delayed(self) -> bool:
+        return self.position >= DELAYED_MIN
 
-@dataclass(slots=True)
-class _Scanned:
-    """A segment after its scan, without its octets."""
-
-    report: FileReport
-    path: Path
-    gaps: list[tuple[int, int, int]]
-    end: int
-    rest: int
-    first_sequence: int
-    last_sequence: int
+    @property
+    def due_ms(self) -> int | None:
+        """When a delayed message is due; None for any other."""
+        due: int = due_of(self.position)
+        return due if self.is_delayed else None
 
 
 class Inspection:
     """One look at a directory; make a new one for the next look. `replay` is given the catalog's commands, all at once,
-    and answers with the ids of the queues that are there after them; it may add notes to the report."""
+    and answers with what is there after them; it may add notes to the report."""
 
-    def __init__(self, root: Path, replay: Callable[[list[bytes], Report], set[int]]) -> None:
+    def __init__(self, root: Path, replay: Callable[[list[bytes], Report], KnownIds]) -> None:
         self.layout = Layout(root)
         if not (root / FORMAT_FILE).is_file() and not (self.layout.catalog.is_dir() and self.layout.log.is_dir()):
             raise NotADataDirectory(f"{root} is not a data directory of Leveret")
@@ -106,11 +123,9 @@ class Inspection:
         self.format_damaged = salt is None
         self.salt = self._salt_in_heads() if salt is None else salt
         self._replay = replay
-        self._queue_ids: set[int] = set()
+        self._known = KnownIds(set(), set(), 0)
         self.report = Report()
-        self._rebuild = Rebuild()
-        self._scanned: dict[int, _Scanned] = {}
-        self._synced = 0
+        self._books: dict[int, QueueBook] = {}
         self._catalog_damaged = False
 
     # ---- the directory
@@ -152,120 +167,122 @@ class Inspection:
         if self.salt is None:
             self._note("nothing can be checked: neither the format file nor any other says the checksums' salt")
             return self.report
-        self._read_catalog()
         numbers = self._segment_files()
+        # The log first: a running broker never writes a message before its queue is in the catalog.
+        survey = self._surveyed(numbers)
+        self._read_catalog()
         for number, path in numbers.items():
-            self._check_segment(number, path, set(numbers))
-        for scanned in self._scanned.values():
-            self._judge_gaps(scanned)
-        self._judge_ends()
+            if number in survey.sizes:
+                self._check_segment(number, path, survey)
+        self.report.damages += survey.damages
+        for step in survey.steps:
+            self._note_step(step)
+        for scanned in survey.empty:
+            if scanned.rest:
+                self._note(f"{self._name(scanned.found.path)}: there is not one good record in it; the next start drops"
+                           " it and keeps a copy")  # fmt: skip
         self._count_live()
         self._look_around(numbers)
+        for report in self.report.files:
+            report.damages = sum(damage.path == self.layout.root / report.name for damage in self.report.damages)
         return self.report
 
-    def _damage(self, path: Path, offset: int, what: str, size: int = 1, report: FileReport | None = None) -> None:
+    def _damage(self, path: Path, offset: int, what: str, size: int = 1) -> None:
         self.report.damages.append(Damage(path, offset, size, what))
-        if report is not None:
-            report.damages += 1
 
     def _note(self, text: str) -> None:
         self.report.notes.append(text)
 
-    def _check_segment(self, number: int, path: Path, existing: set[int]) -> None:
-        assert self.salt is not None
-        # Before the segment: one that has an index does not change any more.
-        index = read_index(self.layout.index(number), number)
-        has_index = index is not None or self.layout.index(number).exists()
+    def _note_step(self, step: Step) -> None:
+        name = self._name(step.path)
+        if step.end is None:
+            self._note(f"{name}: unfinished end of the log: {step.records} records of a batch that is not whole; "
+                       "the next start drops the segment")  # fmt: skip
+        elif step.what == TORN:
+            self._note(f"{name} at {step.end}: the torn end of the log; the next start cuts it off")
+        else:
+            self._note(f"{name} at {step.end}: unfinished end of the log: {step.records} records of a batch that is "
+                       "not whole; the next start cuts them off")  # fmt: skip
+
+    def _check_segment(self, number: int, path: Path, survey: Survey) -> None:
+        report = FileReport(self._name(path), survey.sizes[number], live=0)
+        self.report.files.append(report)
         try:
-            octets = path.read_bytes()
+            with path.open("rb") as file:
+                head = file.read(HEAD_BYTES)
         except FileNotFoundError:
             # A running broker has just deleted it.
             return
-        report = FileReport(self._name(path), len(octets))
-        self.report.files.append(report)
-        if directory_salt_in(octets[:HEAD_BYTES]) != self.salt:
-            self._damage(path, 0, "the head is damaged; nothing is lost by that", HEAD_BYTES, report)
-        scan = Scan(file_salt(self.salt, SEGMENT, number))
-        scan.run(octets, HEAD_BYTES)
-        report.records = scan.records
-        report.messages = _placed(scan.notes)
-        self._synced = max(self._synced, scan.synced_sequence)
-        rest = len(octets[scan.end :].rstrip(b"\0"))
-        self._scanned[number] = _Scanned(
-            report, path, scan.gaps, scan.end, rest, scan.first_sequence, scan.last_sequence
-        )
-        del octets
-        notes = scan.notes
-        if has_index:
-            self._check_index(number, index, scan, report.size)
-        if index is not None:
-            # What a start would go by.
-            notes = index.notes
-            report.messages = _placed(notes)
-        self._rebuild.add_notes(notes, 0, len(notes), number, existing, set())
+        if directory_salt_in(head) != self.salt:
+            self._damage(path, 0, "the head is damaged; nothing is lost by that", HEAD_BYTES)
+        found = survey.segments.get(number)
+        if found is not None:
+            report.messages = _placed(found.index.notes)
+        if number in survey.scans:
+            report.records = survey.scans[number].scan.records if found is not None else 0
+            self._check_bad_index(number)
+        elif found is not None:
+            self._check_index(report, path, found.index)
 
-    def _check_index(self, number: int, index: SegmentIndex | None, scan: Scan, segment_bytes: int) -> None:
+    def _check_bad_index(self, number: int) -> None:
+        """There was none to go by; there may be one that is of no use."""
         path = self.layout.index(number)
-        report = FileReport(self._name(path), path.stat().st_size if path.exists() else 0)
-        self.report.files.append(report)
-        if index is None:
-            self._damage(path, 0, "the index is damaged; the next start makes it anew", report.size, report)
+        if path.exists() and read_index(path, number) is None:
+            size = path.stat().st_size
+            self.report.files.append(FileReport(self._name(path), size))
+            self._damage(path, 0, "the index is damaged; the next start makes it anew", size)
+
+    def _check_index(self, report: FileReport, segment: Path, index: SegmentIndex) -> None:
+        """A start believes an index; here it is held against its segment, whose every record is read."""
+        assert self.salt is not None
+        path = self.layout.index(index.number)
+        size = path.stat().st_size if path.exists() else 0
+        records = len(index.notes) // NOTE_BYTES
+        self.report.files.append(FileReport(self._name(path), size, records, report.messages))
+        scan = Scan(file_salt(self.salt, SEGMENT, index.number))
+        try:
+            scan.run(segment.read_bytes(), HEAD_BYTES)
+        except FileNotFoundError:
             return
-        report.records = len(index.notes) // NOTE_BYTES
-        report.messages = _placed(index.notes)
-        self._synced = max(self._synced, index.synced_sequence, index.last_sequence)
-        if index.end > segment_bytes:
-            self._damage(self.layout.segment(number), segment_bytes, "the end of the segment is lost",
-                         index.end - segment_bytes, report)  # fmt: skip
+        report.records = scan.records
+        for start, end, _ in scan.gaps:
+            self._damage(segment, start, "records are damaged", max(end - start, 1))
+        if index.end > report.size:
+            # The survey has reported that.
+            return
+        if scan.last_sequence < index.last_sequence:
+            self._damage(segment, scan.end, "the last records are damaged", max(index.end - scan.end, 1))
         elif not scan.gaps and (scan.end, scan.last_sequence, scan.notes) != (
             index.end,
             index.last_sequence,
             index.notes,
         ):
-            self._damage(path, 0, "the index does not say what is in the segment", report.size, report)
-
-    def _judge_gaps(self, scanned: _Scanned) -> None:
-        """As recovery does: a torn end is what nothing in the log calls safe."""
-        for start, end, missing in scanned.gaps:
-            if missing > self._synced:
-                self._note(f"{scanned.report.name} at {start}: the torn end of the log; the next start cuts it off")
-                return
-            self._damage(scanned.path, start, "records are damaged", max(end - start, 1), scanned.report)
-        if scanned.rest and scanned.last_sequence >= self._synced:
-            self._note(f"{scanned.report.name} at {scanned.end}: the torn end of the log; the next start cuts it off")
-
-    def _judge_ends(self) -> None:
-        """Records missing at a segment's end leave no trace there: its neighbour knows, or what was synced later."""
-        used = [(number, scanned) for number, scanned in self._scanned.items() if scanned.last_sequence]
-        for i, (number, scanned) in enumerate(used):
-            if i + 1 == len(used):
-                expected = self._synced
-            else:
-                following, after = used[i + 1]
-                if following != number + 1 or (after.gaps and after.gaps[0][0] == HEAD_BYTES):
-                    continue
-                expected = after.first_sequence - 1
-            if scanned.last_sequence < expected:
-                size = max(scanned.rest, 1)
-                self._damage(scanned.path, scanned.end, "the last records are lost", size, scanned.report)
+            self._damage(path, 0, "the index does not say what is in the segment", size)
 
     def _count_live(self) -> None:
         live: dict[int, int] = {}
-        orphans = 0
-        for queue_id, book in self._rebuild.books.items():
-            if queue_id in self._queue_ids:
-                book.finish(live, set())
+        deleted = lost = 0
+        for id, book in self._books.items():
+            book.finish(live if id in self._known.queues or id in self._known.exchanges else {}, set())
+            if id in self._known.queues:
                 self.report.messages += book.count
+            elif id in self._known.exchanges:
+                continue
+            elif self._catalog_damaged or id >= self._known.next_id:
+                lost += book.count
             else:
-                orphans += book.count
-        for number, scanned in self._scanned.items():
-            scanned.report.live = live.get(number, 0)
-        self.report.queues = len(self._queue_ids)
-        if orphans and self._catalog_damaged:
-            self._note(f"{orphans} messages are of queues that the damaged catalog does not have; "
+                deleted += book.count
+        for report in self.report.files:
+            if report.live is not None:
+                report.live = live.get(int(Path(report.name).stem), 0)
+        self.report.queues = len(self._known.queues)
+        if lost:
+            if not self._catalog_damaged:
+                self._damage(self.layout.catalog, 0, "the end of the catalog is lost")
+            self._note(f"{lost} messages are of queues that the damaged catalog does not have; "
                        "the next start puts them into queues called leveret.recovered-...")  # fmt: skip
-        elif orphans:
-            self._note(f"{orphans} messages are of queues that were deleted; their space is given back in time")
+        if deleted:
+            self._note(f"{deleted} messages are of queues that were deleted; their space is given back in time")
 
     def _look_around(self, numbers: dict[int, Path]) -> None:
         """Whatever else lies there."""
@@ -300,57 +317,68 @@ class Inspection:
         octets = path.read_bytes()
         report = FileReport(self._name(path), len(octets))
         self.report.files.append(report)
-        before = len(self.report.damages)
-        scan = Scan(file_salt(self.salt, CATALOG, number))
-        scan.run(octets, HEAD_BYTES)
-        report.records = scan.records
         if directory_salt_in(octets[:HEAD_BYTES]) != self.salt:
-            self._damage(path, 0, "the head is damaged; nothing is lost by that", HEAD_BYTES, report)
-            before += 1
-        for start, end, missing in scan.gaps:
-            if missing > scan.synced_sequence:
-                self._note(f"{report.name} at {start}: the torn end of the catalog; the next start cuts it off")
-                break
-            self._damage(path, start, "commands are damaged", max(end - start, 1), report)
+            self._damage(path, 0, "the head is damaged; nothing is lost by that", HEAD_BYTES)
+        before = len(self.report.damages)
+        scan = self._judged_commands(path, octets, file_salt(self.salt, CATALOG, number))
+        report.records = scan.records
         if scan.synced_sequence == 0 or scan.synced_sequence > scan.last_sequence:
-            self._damage(path, min(scan.end, len(octets)), "commands are missing", 1, report)
-        if scan.end < len(octets) and octets[scan.end :].strip(b"\0"):
-            self._note(f"{report.name} at {scan.end}: the torn end of the catalog; the next start cuts it off")
+            self._damage(path, min(scan.end, len(octets)), "commands are missing")
         self._catalog_damaged = len(self.report.damages) > before
-        self._queue_ids = self._replay(scan.commands, self.report)
+        self._known = self._replay(scan.commands, self.report)
+
+    def _judged_commands(self, path: Path, octets: bytes, salt: int) -> Scan:
+        """As the catalog's log does at a start: what stands behind a torn place does not count."""
+        scan = Scan(salt)
+        scan.run(octets, HEAD_BYTES)
+        torn_at = next((start for start, _, missing in scan.gaps if missing > scan.synced_sequence), scan.end)
+        if octets[torn_at:].strip(b"\0"):
+            self._note(f"{self._name(path)} at {torn_at}: the torn end of the catalog; the next start cuts it off")
+            if torn_at < scan.end:
+                return self._judged_commands(path, octets[:torn_at], salt)
+        for start, end, _ in scan.gaps:
+            self._damage(path, start, "commands are damaged", max(end - start, 1))
+        return scan
 
     # ---- contents
 
     def read_contents(self) -> None:
         """What exists and which messages are where, by the indexes as a start does it: no bodies are read."""
+        if self.salt is not None:
+            self._surveyed(self._segment_files())
         self._read_catalog()
-        if self.salt is None:
-            return
-        numbers = self._segment_files()
-        for number, path in numbers.items():
-            index = read_index(self.layout.index(number), number)
-            notes = None if index is None else index.notes
-            if notes is None:
-                scan = Scan(file_salt(self.salt, SEGMENT, number))
-                try:
-                    scan.run(path.read_bytes(), HEAD_BYTES)
-                except FileNotFoundError:
-                    continue
-                notes = scan.notes
-            self._rebuild.add_notes(notes, 0, len(notes), number, set(numbers), set())
-        for queue_id in self._queue_ids:
-            book = self._rebuild.books.get(queue_id)
-            if book is not None:
-                book.finish({}, set())
+        for id in self._known.queues | self._known.exchanges:
+            if id in self._books:
+                self._books[id].finish({}, set())
 
-    def message_count(self, queue_id: int) -> int:
-        book: QueueBook | None = self._rebuild.books.get(queue_id)
-        return 0 if book is None else book.count
+    def _surveyed(self, paths: dict[int, Path]) -> Survey:
+        assert self.salt is not None
+        survey = Survey(self.layout, self.salt, paths)
+        survey.run()
+        self._books = survey.rebuild().books
+        return survey
 
-    def messages(self, queue_id: int) -> Iterator[StoredMessage]:
-        """The queue's messages in order, each read when it is asked for."""
-        book: QueueBook | None = self._rebuild.books.get(queue_id)
-        slots = b"" if book is None else bytes(book.slots)
+    def message_count(self, id: int) -> int:
+        """The messages of a queue, delayed ones among them, or those that an exchange keeps."""
+        return self._books[id].count if id in self._books else 0
+
+    def delayed_count(self, id: int) -> int:
+        """How many of them are delayed."""
+        slots = self._slots(id)
+        return sum(slots[at] >= 0x80 for at in range(0, len(slots), SLOT_BYTES))
+
+    def keys(self, id: int) -> list[tuple[int, bytes, int, int]]:
+        """The keys that deduplication has seen, as the log has them and core.dedup.Window takes them back."""
+        return list(self._books[id].keys) if id in self._books else []
+
+    def _slots(self, id: int) -> bytes:
+        book = self._books.get(id)
+        return b"" if book is None else bytes(book.slots[: book.count * SLOT_BYTES])
+
+    def messages(self, id: int) -> Iterator[StoredMessage]:
+        """In the order of their positions, delayed ones last and by the time when they are due. Each is read when it is
+        asked for."""
+        slots = self._slots(id)
         number, fd = -1, -1
         try:
             for at in range(0, len(slots), SLOT_BYTES):
@@ -368,23 +396,29 @@ class Inspection:
     def _message(self, slot: bytes, number: int, fd: int) -> StoredMessage:
         assert self.salt is not None
         position = int.from_bytes(slot[:8], "big")
-        offset, length, size, deliveries = (int.from_bytes(slot[i : i + 4], "big") for i in (12, 16, 20, 24))
+        offset, length, size, deliveries, priority = (
+            int.from_bytes(slot[i : i + 4], "big") for i in (12, 16, 20, 24, 28)
+        )
         name = self._name(self.layout.segment(number))
         record = os.pread(fd, length, offset) if fd >= 0 else b""
         if checked_length(record, 0, len(record), file_salt(self.salt, SEGMENT, number)) != length:
-            return StoredMessage(position, size, deliveries, name, offset, True)
+            return StoredMessage(position, size, deliveries, name, offset, priority, damaged=True)
         address_end = MESSAGE_RECORD_HEAD_BYTES + (int.from_bytes(record[18:20], "big") & ADDRESS_SIZE_MASK)
         address = record[MESSAGE_RECORD_HEAD_BYTES:address_end]
         body_at = address_end + int.from_bytes(record[24:28], "big")
+        properties = parse_properties(record[address_end:body_at])
         return StoredMessage(
             position,
             size,
             deliveries,
             name,
             offset,
+            priority,
+            stamp_ms=int.from_bytes(record[32:40], "big"),
+            expiration_ms=properties.ttl_ms if properties.ttl_ms >= 0 else None,
             exchange=address[1 : 1 + address[0]],
             routing_key=address[2 + address[0] :],
-            properties=parse_properties(record[address_end:body_at]).fields(),
+            properties=properties.fields(),
             body=record[body_at : body_at + size],
         )
 

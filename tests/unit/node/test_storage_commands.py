@@ -5,21 +5,28 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pika
 import pytest
 from click.testing import CliRunner, Result
 
-from leveret.catalog.commands import PutUser
-from leveret.catalog.records import User
+from leveret.catalog.commands import PutJob, PutPolicy, PutUser
+from leveret.catalog.records import Policy, ReplayFilter, Reprocessing, User
 from leveret.node.cli import main
-from leveret.node.storage_commands import _message, _message_text
+from leveret.node.storage_views import message_fields, message_text
 from leveret.storage.inspect import StoredMessage
 from leveret.testing import Broker
 
 SECRET_HASH = "$argon2id$canary-of-a-hash"
 SECRET_BODY = "canary of a body"
+# One that has ended: a running one would go on.
+JOB = Reprocessing(
+    "/", "plain", "job-1", "target", "", "jobs", ReplayFilter(reason="expired", deaths_max=0, body_contains=b"\xff"),
+    10, 0.0, False, None, False, 1_800_000_000_000, 5, "done", 3, 2, 0, 1, 0, 1_800_000_001_500,
+)  # fmt: skip
 
 
 def run(*arguments: object) -> Result:
@@ -43,6 +50,37 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
             channel.basic_publish("events", "order.new", body, properties)
         method, _, _ = channel.basic_get("orders")
         channel.basic_nack(method.delivery_tag)
+        connection.close()
+    return root
+
+
+@pytest.fixture(scope="module")
+def waiting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Delayed messages in a queue and in exchanges, keys of deduplication, a policy and a job."""
+    root = tmp_path_factory.mktemp("waiting") / "data"
+    with Broker({"data_dir": str(root)}) as broker:
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.exchange_declare("later", "x-delayed-message", durable=True, arguments={"x-delayed-type": "fanout"})
+        channel.exchange_declare("once", "x-message-deduplication", durable=True, arguments={"x-cache-size": 2})
+        channel.queue_declare("jobs", durable=True, arguments={"x-max-priority": 9, "x-message-deduplication": True})
+        channel.queue_declare("plain", durable=True)
+        channel.queue_bind("plain", "once", "")
+
+        def publish(exchange: str, key: str, body: bytes, **properties: Any) -> None:
+            channel.basic_publish(exchange, key, body, pika.BasicProperties(delivery_mode=2, **properties))
+
+        publish("", "jobs", b"late", headers={"x-delay": 7_200_000}, message_id="1")
+        publish("", "jobs", b"soon", headers={"x-delay": 3_600_000}, message_id="2")
+        publish("", "jobs", b"now", priority=4, expiration="600000", message_id="3")
+        publish("", "jobs", b"again", message_id="3")
+        publish("later", "", b"kept", headers={"x-delay": 3_600_000})
+        for number in range(5):
+            publish("once", "", b"", message_id=str(number))
+        policy = Policy("/", "short", "^plain$", "queues", 1, {"max-length": 100}, set_at_ms=1_800_000_000_000)
+        broker.call(lambda node: node.broker.apply(PutPolicy(policy)))
+        broker.call(lambda node: node.broker.apply(PutJob(JOB)))
         connection.close()
     return root
 
@@ -77,7 +115,7 @@ def test_damage_is_exit_1_with_file_and_offset(made: Path, tmp_path: Path) -> No
     result = run("check", "--data-dir", root)
     assert result.exit_code == 1
     (line,) = [line for line in result.output.splitlines() if line.startswith("DAMAGE: ")]
-    assert line.startswith(f"DAMAGE: {segment} at ") and "records are damaged" in line
+    assert line.startswith(f"DAMAGE: {segment} at ") and "records of the log are lost" in line
     assert result.output.splitlines()[-1].endswith("1 damaged places")
 
 
@@ -119,9 +157,9 @@ def test_dump_shows_what_exists(made: Path) -> None:
     result = run("dump", "--data-dir", made)
     assert result.exit_code == 0, result.output
     lines = [line.split() for line in result.stdout.splitlines()]
-    assert ["/", "orders", "classic", "4", "x-max-priority=3"] in lines
+    assert ["/", "orders", "classic", "4", "0", "x-max-priority=3"] in lines
     assert ["ann", "monitoring"] in lines
-    assert ["/", "events", "topic", "False", "-"] in lines
+    assert ["/", "events", "topic", "False", "0", "-"] in lines
     assert ["/", "events", "queue", "orders", "order.#", "-"] in lines
     assert "\x1b" not in result.stdout and r"'steers\x1b[2J'" in result.stdout
 
@@ -157,9 +195,68 @@ def test_bodies_as_text_or_hex(made: Path) -> None:
 
 
 def test_a_damaged_message_is_named() -> None:
-    fields = _message(StoredMessage(7, 5, 1, "log/1.segment", 64, damaged=True), bodies=True)
+    fields = message_fields(StoredMessage(7, 5, 1, "log/1.segment", 64, damaged=True), bodies=True)
     assert fields["damaged"] and "body" not in fields
-    assert _message_text(fields).endswith("DAMAGED: log/1.segment at 64")
+    assert message_text(fields).endswith("DAMAGED: log/1.segment at 64")
+
+
+def test_what_waits_and_what_was_seen_is_named_by_check(waiting: Path) -> None:
+    result = run("check", "--data-dir", waiting)
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert "exchange 'later' in vhost '/': 1 delayed messages" in lines
+    assert "exchange 'once' in vhost '/': 2 keys of deduplication" in lines, "its window has room for two"
+    assert "queue 'jobs' in vhost '/': 2 delayed messages, 3 keys of deduplication" in lines
+    assert not [line for line in lines if "'plain'" in line or "deleted" in line or "end of the log" in line]
+    assert lines[-1].endswith("2 durable queues with 8 messages: all good")
+    # What the exchange keeps is alive as well.
+    segments = [line.split() for line in lines if line.startswith("log/") and ".segment" in line]
+    assert sum(int(cells[3]) for cells in segments) == 9
+
+
+def test_delayed_messages_come_last_with_the_time_they_are_due(waiting: Path) -> None:
+    arguments = ("dump", "--data-dir", waiting, "--queue", "jobs")
+    now, soon, late = (json.loads(line) for line in run(*arguments, "--bodies", "-o", "json").stdout.splitlines())
+    assert [message["body"] for message in (now, soon, late)] == ["now", "soon", "late"]
+    assert [message["delayed"] for message in (now, soon, late)] == [False, True, True]
+    assert (now["priority"], now["expiration_ms"], "due" in now) == (4, 600000, False)
+    assert "arrived" not in soon and "expiration_ms" not in soon
+    arrived, due, later = (datetime.fromisoformat(text) for text in (now["arrived"], soon["due"], late["due"]))
+    assert abs((datetime.now(UTC) - arrived).total_seconds()) < 600
+    assert 3000 < (due - arrived).total_seconds() <= 3600 < 6600 < (later - arrived).total_seconds() <= 7200
+    text = run(*arguments).stdout.splitlines()
+    assert f"priority 4  arrived {now['arrived']}  expires after 600000 ms" in text[0]
+    assert f"priority 0  DELAYED until {soon['due']}  exchange ''  key 'jobs'" in text[1]
+
+
+def test_what_an_exchange_keeps(waiting: Path) -> None:
+    arguments = ("dump", "--data-dir", waiting, "--exchange", "later", "--bodies")
+    (line,) = run(*arguments, "-o", "json").stdout.splitlines()
+    message = json.loads(line)
+    assert (message["body"], message["exchange"], message["delayed"]) == ("kept", "later", True)
+    result = run("dump", "--data-dir", waiting, "--exchange", "amq.direct")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "leveret: there is no exchange that keeps messages 'amq.direct' in vhost '/'\n"
+    result = run(*arguments, "--queue", "jobs")
+    assert result.exit_code == 2 and "do not go together" in result.stderr
+
+
+def test_policies_jobs_and_counts_of_delayed_messages(waiting: Path) -> None:
+    tree = json.loads(run("dump", "--data-dir", waiting, "-o", "json").stdout)
+    assert tree["policies"] == [
+        {"vhost": "/", "name": "short", "operator": False, "pattern": "^plain$", "apply_to": "queues", "priority": 1,
+         "set": "2027-01-15T08:00:00.000Z", "definition": {"max-length": 100}}
+    ]  # fmt: skip
+    (job,) = tree["jobs"]
+    assert (job["queue"], job["id"], job["state"], job["moved"]) == ("plain", "job-1", "done", 2)
+    assert job["filter"] == {"reason": "expired", "deaths_max": 0, "body_contains": "ff"}
+    assert (job["created"], job["ended"]) == ("2027-01-15T08:00:00.000Z", "2027-01-15T08:00:01.500Z")
+    counts = {thing["name"]: thing["delayed"] for thing in [*tree["queues"], *tree["exchanges"]]}
+    assert (counts["jobs"], counts["plain"], counts["later"], counts["amq.topic"]) == (2, 0, 1, 0)
+    lines = [line.split() for line in run("dump", "--data-dir", waiting).stdout.splitlines()]
+    assert ["policies:", "1"] in lines and ["jobs:", "1"] in lines
+    assert any(line[:4] == ["/", "plain", "job-1", "done"] for line in lines)
+    assert any(line[:2] == ["/", "short"] and line[-1] == "max-length=100" for line in lines)
 
 
 def test_an_unknown_queue(made: Path) -> None:

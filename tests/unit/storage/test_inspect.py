@@ -9,10 +9,14 @@ from pathlib import Path
 import pika
 import pytest
 
-from leveret.catalog.commands import DeclareQueue, DeleteQueue, decode_command
+from leveret.catalog.commands import DeclareQueue, DeleteQueue, decode_command, encode_command
+from leveret.catalog.records import QueueRecord
+from leveret.core.records import checked_length, command_record, sealed
+from leveret.core.scan import Scan
 from leveret.errors import StartupError
-from leveret.storage.inspect import Inspection, NotADataDirectory, Report
-from leveret.storage.layout import Layout, numbered_files
+from leveret.storage.file_head import CATALOG, file_salt
+from leveret.storage.inspect import Inspection, KnownIds, NotADataDirectory, Report
+from leveret.storage.layout import Layout, numbered_files, read_format
 from leveret.testing import Broker
 
 
@@ -58,17 +62,22 @@ def queue_ids(payloads: list[bytes], report: Report) -> dict[str, int]:
     return found
 
 
+def known(payloads: list[bytes], report: Report) -> KnownIds:
+    highest = max((c.queue.id for c in map(decode_command, payloads) if isinstance(c, DeclareQueue)), default=0)
+    return KnownIds(set(queue_ids(payloads, report).values()), set(), highest + 1)
+
+
 def inspected(root: Path) -> Inspection:
-    return Inspection(root, lambda payloads, report: set(queue_ids(payloads, report).values()))
+    return Inspection(root, known)
 
 
 def opened(root: Path) -> tuple[Inspection, dict[str, int]]:
     """With its contents read, and the queues."""
     found: dict[str, int] = {}
 
-    def replay(payloads: list[bytes], report: Report) -> set[int]:
+    def replay(payloads: list[bytes], report: Report) -> KnownIds:
         found.update(queue_ids(payloads, report))
-        return set(found.values())
+        return known(payloads, report)
 
     inspection = Inspection(root, replay)
     inspection.read_contents()
@@ -160,6 +169,18 @@ def test_a_damaged_index_and_a_wrong_one(root: Path) -> None:
     assert places(checked(root)) == [("0000000001.index", 0)]
 
 
+def test_the_last_record_of_a_segment_with_an_index(root: Path) -> None:
+    first = segments(root)[0]
+    octets = bytearray(first.read_bytes())
+    octets[-40:] = bytes(40)
+    first.write_bytes(octets)
+    report = checked(root)
+    assert [(damage.path.name, damage.what) for damage in report.damages] == [
+        (first.name, "the last records are damaged")
+    ]
+    assert report.messages == 290, "as a start, which goes by the index"
+
+
 def test_a_segment_that_was_cut(root: Path) -> None:
     first = segments(root)[0]
     first.write_bytes(first.read_bytes()[:1000])
@@ -182,6 +203,41 @@ def test_damage_of_the_catalog(root: Path) -> None:
     assert (name, report.queues, report.messages) == ("0000000001.log", 1, 0)
     # Orders and the deleted queue: a start puts both where people find them.
     assert any("leveret.recovered-" in note for note in report.notes)
+
+
+def test_what_stands_behind_a_torn_place_of_the_catalog_does_not_count(root: Path) -> None:
+    salt = read_format(Layout(root))
+    assert salt is not None
+    catalog = root / "catalog/0000000001.log"
+    scan = Scan(file_salt(salt, CATALOG, 1))
+    scan.run(catalog.read_bytes(), 64)
+    command = encode_command(DeclareQueue(QueueRecord("/", "late", "classic", True, False, 0, {}, 99)))
+    late = command_record(scan.last_sequence + 2, scan.last_sequence - 1, command)
+    behind = bytes(sealed(late, file_salt(salt, CATALOG, 1)))
+    catalog.write_bytes(catalog.read_bytes()[: scan.end] + bytes(64) + behind)
+    report = checked(root)
+    assert (report.damages, report.queues, report.messages) == ([], 2, 290)
+    assert f"catalog/0000000001.log at {scan.end}: the torn end of the catalog; the next start cuts it off" in (
+        report.notes
+    )
+
+
+def test_queues_that_the_end_of_the_catalog_lost(root: Path) -> None:
+    """Nothing in the catalog says that it was longer, but the log has ids that it never gave."""
+    catalog = root / "catalog/0000000001.log"
+    octets = catalog.read_bytes()
+    at = octets.index(b"orders") & ~7
+    while not checked_length(octets, at, len(octets), file_salt(read_format(Layout(root)) or 0, CATALOG, 1)):
+        at -= 8
+    catalog.write_bytes(octets[:at])
+    report = checked(root)
+    assert [(damage.path.name, damage.what) for damage in report.damages] == [
+        ("catalog", "the end of the catalog is lost")
+    ]
+    assert any("291 messages are of queues that the damaged catalog does not have" in note for note in report.notes)
+    with Broker({"data_dir": str(root)}) as broker:
+        found = broker.call(lambda node: [damage.what for damage in node.broker.store.damages])
+    assert found == ["the end of the catalog is lost; its queues are made anew"]
 
 
 @pytest.mark.parametrize("size", [0, 30, 64])
