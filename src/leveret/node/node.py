@@ -9,6 +9,7 @@ import contextlib
 from pathlib import Path
 
 from leveret.broker.broker import Broker
+from leveret.broker.delayed import Delayed
 from leveret.broker.policies import Policies
 from leveret.broker.recovery import recover
 from leveret.broker.topology import Topology
@@ -43,6 +44,7 @@ class Node:
         self.broker = Broker(dice, Clock(), self.store)
         self.topology = Topology(self.broker)
         self.policies = Policies(self.broker)
+        self.delayed = Delayed(self.broker)
         self._session_settings = SessionSettings(
             frame_max=settings.limits.frame_max,
             channel_max=settings.limits.channel_max,
