@@ -197,7 +197,9 @@ class Intake(Publisher):
             delay_ms = self.delay(properties)
             properties = self.timed_as
         if delay_ms > 0 and self.route.exchange.holder is not None:
-            # Where it goes is decided when its time has come.
+            # Where it goes is decided when its time has come; nobody could be told then that its headers are bad.
+            if properties.has_cc:
+                self.gate.resolve_copies(self.route.exchange, self.route.key, properties)
             targets = (self.route.exchange.holder,)
         elif properties.has_cc:
             targets = self.gate.resolve_copies(self.route.exchange, self.route.key, properties)
@@ -252,7 +254,8 @@ class Intake(Publisher):
                         known = True
         if refused:
             self.refused_total += 1
-        if digest is not None and not refused:
+        # What nobody has, because it was refused or no queue was there, may be sent again.
+        if digest is not None and count > 0 and not refused:
             exchange.window.remember(digest, self.office.now, own_ttl_of(message.properties))
         if self.confirming:
             self.confirm(message, refused, known)
