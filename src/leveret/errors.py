@@ -5,6 +5,10 @@
     │   ├── SoftError          the channel closes, the connection goes on
     │   └── HardError          the connection closes
     ├── InvalidPolicy          a policy that cannot be taken, with the key that is to blame
+    ├── ReplayError            a job of reprocessing that cannot be had
+    │   ├── InvalidReplay      what was asked for makes no sense, with the field that is to blame
+    │   ├── ReplayNotFound     there is no such virtual host, queue, exchange or job
+    │   └── ReplayConflict     the queue has a job already, or belongs to a connection
     ├── ConfigError            a setting that cannot be used, with its place
     ├── StartupError           the node cannot start, and why
     └── StoppedByFailure       the node had to stop, and why
@@ -106,6 +110,38 @@ class InvalidPolicy(LeveretError):
 
     def __str__(self) -> str:
         return f"{self.key}: {self.text}"
+
+
+class ReplayError(LeveretError):
+    """A job of reprocessing that cannot be had."""
+
+    def __init__(self, *told: str) -> None:
+        super().__init__(*told)
+        text = told[-1]
+        # A text quotes what somebody sent: not at any length.
+        self.text = text if len(text) <= TEXT_CHARACTERS_MAX else text[:TEXT_CHARACTERS_MAX] + "..."
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class InvalidReplay(ReplayError):
+    """`field` is the field of what was asked for that is to blame, such as limit or filter.reason."""
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(field, text)
+        self.field = field
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.text}"
+
+
+class ReplayNotFound(ReplayError):
+    """Something that was named does not exist."""
+
+
+class ReplayConflict(ReplayError):
+    """What was asked for cannot be had now."""
 
 
 class ConfigError(LeveretError):

@@ -33,18 +33,50 @@ def _without_errors(sync: Callable[[int], None]) -> Callable[[int], None]:
 def forget_deliveries() -> None:
     """A broker that starts again believes that nobody ever got anything."""
     from leveret.core.queue import ClassicQueue
+    from leveret.core.rebuild import QueueBook
 
     restore = ClassicQueue.restore
 
-    def forgetful(queue: ClassicQueue, slots: bytearray, count: int, next_position: int, *_: object) -> None:
-        restore(queue, slots, count, next_position, 0, False)
+    def forgetful(queue: ClassicQueue, book: QueueBook, all_seen: bool) -> None:
+        book.handed = 0
+        restore(queue, book, False)
 
     ClassicQueue.restore = forgetful
+
+
+def forget_keys() -> None:
+    """A broker that starts again believes that it has seen no message before."""
+    from leveret.core.dedup import Window
+
+    Window.restore = lambda window, found, now: set()
+
+
+def keep_originals() -> None:
+    """A message that goes to another queue is in the log of both."""
+    from leveret.core.queue import ClassicQueue
+
+    ClassicQueue.letter_sent = lambda queue, letter: 0
+
+
+def release_early() -> None:
+    """Delayed messages go on their way before their time."""
+    from leveret.core import delays
+
+    due_of = delays.due_of
+    delays.due_of = lambda position: due_of(position) - 150
+
+
+def break_rules() -> None:
+    """All three at once."""
+    forget_keys()
+    keep_originals()
+    release_early()
 
 
 BREAKAGES: Final[dict[str, Callable[[], None]]] = {
     "ignore-sync-errors": ignore_sync_errors,
     "forget-deliveries": forget_deliveries,
+    "break-rules": break_rules,
 }
 
 

@@ -13,7 +13,9 @@ from tests.conformance.amqp_codec import (
     FRAME_BODY,
     FRAME_HEADER,
     FRAME_METHOD,
+    Value,
     decode_method,
+    decode_properties,
     encode_frame,
     encode_method,
     encode_properties,
@@ -40,6 +42,11 @@ class Delivery(NamedTuple):
     tag: int
     redelivered: bool
     body: bytes
+    properties_raw: bytes = b""
+
+    @property
+    def properties(self) -> dict[str, Value]:
+        return decode_properties(self.properties_raw)
 
 
 class Confirm(NamedTuple):
@@ -72,9 +79,9 @@ class Address:
         self._properties = _PERSISTENT if persistent else _TRANSIENT
         self._channel = channel
 
-    def frames(self, body: bytes, frame_max: int) -> bytes:
-        """One publish as it goes over the wire."""
-        header = struct.pack(">HHQ", 60, 0, len(body)) + self._properties
+    def frames(self, body: bytes, frame_max: int, properties: bytes | None = None) -> bytes:
+        """One publish as it goes over the wire, perhaps with properties of its own."""
+        header = struct.pack(">HHQ", 60, 0, len(body)) + (properties or self._properties)
         frames = [self._method_frame, encode_frame(FRAME_HEADER, self._channel, header)]
         step = frame_max - 8
         frames += [encode_frame(FRAME_BODY, self._channel, body[at : at + step]) for at in range(0, len(body), step)]
@@ -89,6 +96,7 @@ class CrashClient(RawClient):
         # The content that is coming in: its deliver method, its size and the pieces so far.
         self._delivering: bytes | None = None
         self._content_size = 0
+        self._properties_raw = b""
         self._pieces: list[bytes] = []
 
     def expect(self, channel: int, *names: str) -> Method:
@@ -99,11 +107,18 @@ class CrashClient(RawClient):
         assert method.name in names and method.channel == channel, f"expected {names} on {channel}, got {method}"
         return method
 
-    def publish_burst(self, address: Address, bodies: list[bytes]) -> None:
-        self.send_bytes(b"".join(address.frames(body, self.frame_max) for body in bodies))
+    def publish_burst(
+        self, address: Address, bodies: list[bytes], properties: list[bytes | None] | None = None
+    ) -> None:
+        """Each with the properties of its address, or with those at its place in the list."""
+        each = zip(bodies, properties or [None] * len(bodies), strict=True)
+        self.send_bytes(b"".join(address.frames(body, self.frame_max, own) for body, own in each))
 
     def ack(self, tag: int, multiple: bool = False) -> None:
         self.send(1, "basic.ack", delivery_tag=tag, multiple=multiple)
+
+    def reject(self, tag: int) -> None:
+        self.send(1, "basic.reject", delivery_tag=tag, requeue=False)
 
     def requeue(self, tag: int) -> None:
         self.send(1, "basic.nack", delivery_tag=tag, requeue=True)
@@ -148,6 +163,7 @@ class CrashClient(RawClient):
             return None
         if kind == FRAME_HEADER:
             self._content_size = struct.unpack_from(">Q", payload, 4)[0]
+            self._properties_raw = payload[12:]
             self._pieces = []
         elif kind == FRAME_BODY:
             self._pieces.append(payload)
@@ -156,7 +172,7 @@ class CrashClient(RawClient):
         after_consumer_tag = 5 + self._delivering[4]
         tag, redelivered = struct.unpack_from(">Q?", self._delivering, after_consumer_tag)
         self._delivering = None
-        return Delivery(tag, redelivered, b"".join(self._pieces))
+        return Delivery(tag, redelivered, b"".join(self._pieces), self._properties_raw)
 
     def _method(self, payload: bytes) -> Incoming | None:
         if payload.startswith(_DELIVER):

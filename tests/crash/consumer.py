@@ -2,15 +2,15 @@
 
 import random
 import threading
+import time
 from enum import Enum
 from typing import Final
 
 from tests.crash.client import Closed, ConnectionLost, CrashClient, Delivery, Incoming, Refused, connected
-from tests.crash.history import NO_MESSAGE, Event, History, Kind
+from tests.crash.history import NO_MESSAGE, Event, History, Kind, Sighting
 from tests.crash.messages import MessageId, id_of
 
 _RECONNECT_S: Final = 0.02
-_PREFETCH: Final = 300
 _HOARD_MAX: Final = 100
 _MULTIPLE_MAX: Final = 60
 
@@ -26,6 +26,9 @@ class Manners(Enum):
 
 class Consumer:
     """Consumes one queue until told to stop."""
+
+    # How many it may hold at once.
+    prefetch = 300
 
     def __init__(self, name: str, queue: str, manners: Manners, history: History, seed: int) -> None:
         self.name = name
@@ -55,7 +58,7 @@ class Consumer:
             # After the login: a broker that answered this is the one of the present life, or already dead.
             self.life = self.history.life
             self.held, self.hoard_count = [], 0
-            client.call(1, "basic.qos", prefetch_count=_PREFETCH)
+            client.call(1, "basic.qos", prefetch_count=self.prefetch)
             client.send(1, "basic.consume", queue=self.queue, consumer_tag=self.name)
             while not self.stopping.is_set():
                 if not self._take(client, client.incoming(0.05)):
@@ -86,10 +89,18 @@ class Consumer:
                         self.history.damaged.append(f"{len(body)} octets in {self.queue}, {body[:32]!r}")
                     else:
                         self._write_down(Kind.DELIVERED, message, redelivered)
+                        self._witness(item, message)
                         deliveries.append((item, message))
                 case Closed(reason):
                     self.history.refusals.append(f"{self.name}: {reason}")
         return deliveries
+
+    def _witness(self, item: Delivery, message: MessageId) -> None:
+        if self.history.sightings is not None:
+            seen = Sighting(
+                self.life, self.queue, self.name, message, item.redelivered, item.properties_raw, time.time()
+            )
+            self.history.sightings.append(seen)
 
     def _settle(self, client: CrashClient, delivery: Delivery, message: MessageId) -> None:
         if self.manners is Manners.REQUEUE and not delivery.redelivered and self.dice.random() < 0.05:

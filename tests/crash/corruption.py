@@ -31,18 +31,21 @@ from leveret.testing import Broker
 SEGMENT_BYTES: Final = 65536
 HEAD_BYTES: Final = 64
 MESSAGE, NOTES, COMMAND, CLOSED = 1, 3, 4, 5
-SETTLED, HANDED, COUNTED = 2, 3, 4
+SETTLED, HANDED, COUNTED, KEY = 2, 3, 4, 5
+# Positions from here on are those of messages that wait for their time.
+DELAYED: Final = 1 << 63
 _RECORD: Final = struct.Struct(">IIQBxHIII")
 # A message record has the time of its arrival before its address; the highest bit of the address size is a flag.
 _STAMP_BYTES: Final = 8
 _ADDRESS_MASK: Final = 0x0FFF
 _NOTE: Final = struct.Struct(">QQIIII")
+_DIGEST: Final = struct.Struct(">QII")
 _ACKED_OF_TEN: Final = 5
 _SETTLE_S: Final = 5.0
 
 
 class Kept(NamedTuple):
-    """One message as a queue has it."""
+    """One message as a queue has it. One that waits for its time is known by its position alone."""
 
     position: int
     deliveries: int
@@ -69,6 +72,9 @@ class Record:
     body: bytes = b""
     targets: tuple[tuple[int, int], ...] = ()
     notes: tuple[tuple[int, int, int, int, int], ...] = ()
+    # Who has seen which key, as (id, digest).
+    keys: tuple[tuple[int, bytes], ...] = ()
+    properties: bytes = b""
     command: Command | None = None
 
     @property
@@ -92,21 +98,43 @@ def records_of(file: str, octets: bytes) -> list[Record]:
             start += _STAMP_BYTES
             address_size &= _ADDRESS_MASK
             address = octets[start : start + address_size]
-            start += address_size + properties_size
+            start += address_size
+            plain["properties"] = octets[start : start + properties_size]
+            start += properties_size
             body = octets[start : start + body_size]
             start += body_size
             targets = tuple(struct.unpack_from(">QQ", octets, start + 16 * i) for i in range(count))
             found.append(Record(**plain, synced=0, address=address, body=body, targets=targets))  # type: ignore[arg-type]
         elif kind == NOTES:
             notes = tuple(_NOTE.unpack_from(octets, start + 32 * i) for i in range(count))
-            short = tuple((queue, first, a, b, what) for queue, first, a, b, _, what in notes)
-            found.append(Record(**plain, synced=synced, notes=short))  # type: ignore[arg-type]
+            short = tuple((queue, first, a, b, what & 0xFF) for queue, first, a, b, _, what in notes)
+            keys = tuple((queue, _DIGEST.pack(first, a, b)) for queue, first, a, b, what in short if what == KEY)
+            found.append(Record(**plain, synced=synced, notes=short, keys=keys))  # type: ignore[arg-type]
         elif kind == CLOSED:
             found.append(Record(**plain, synced=synced))  # type: ignore[arg-type]
         else:
             command = decode_command(octets[start : at + length])
             found.append(Record(**plain, synced=synced, command=command))  # type: ignore[arg-type]
         at += (length + 7) & ~7
+    return found
+
+
+def finished(records: list[Record]) -> list[Record]:
+    """Without what stands behind the last whole batch, unless something says that it was synced. A batch ends with its
+    notes."""
+    synced = max((record.synced for record in records), default=0)
+    end = len(records)
+    while end and records[end - 1].kind == MESSAGE and records[end - 1].sequence > synced:
+        end -= 1
+    return records[:end]
+
+
+def keys_in(records: list[Record]) -> dict[int, set[bytes]]:
+    """Which keys were seen, by the id of the queue or exchange."""
+    found: dict[int, set[bytes]] = {}
+    for record in records:
+        for owner, digest in record.keys:
+            found.setdefault(owner, set()).add(digest)
     return found
 
 
@@ -133,7 +161,8 @@ def messages_in(records: list[Record], queue_ids: set[int]) -> Messages:
         for position, record in sorted(places.items()):
             if position not in settled.get(queue, set()):
                 deliveries = max(times.get((queue, position), 0), int(position <= handed.get(queue, 0)))
-                live.append(Kept(position, deliveries, record.address, record.body))
+                kept = Kept(position, deliveries, record.address, record.body)
+                live.append(kept if position < DELAYED else Kept(position, 0, b"", b""))
         if live and queue in queue_ids:
             found[queue] = live
     return found
@@ -238,6 +267,8 @@ class Opened:
     queue_ids: dict[str, int]
     commands: list[Command]
     in_order: bool = True
+    # The keys that were seen, by the id of the queue or exchange.
+    keys: dict[int, set[bytes]] = field(default_factory=dict)
 
     def quarantined(self) -> list[bytes]:
         return [path.read_bytes() for path in (self.root / "quarantine").iterdir()]
@@ -261,10 +292,18 @@ def open_directory(root: Path) -> Opened:
                 if queue.record.id:
                     opened.queue_ids[f"{vhost}|{queue.record.name}"] = queue.record.id
                     found = _drained(queue, store, opened)
+                    # What its rules have sent off at once is still its own.
+                    found += [
+                        Kept(letter.position, letter.deliveries, letter.message.address, letter.message.body)
+                        for letter in desk.office.take_letters()
+                    ]
                     if found:
                         # What was handed out before goes first, so damage of such a note changes the order.
                         opened.messages[queue.record.id] = sorted(found)
-                        opened.in_order &= found == sorted(found)
+                        opened.in_order &= found == sorted(found) or not queue.rules.plain
+            windows = [(queue.record.id, queue.window) for queue in live.queues.values()]
+            windows += [(exchange.record.id, exchange.window) for exchange in live.exchanges.values()]
+            opened.keys |= {owner: set(window.keys) for owner, window in windows if window is not None and window.keys}
         return opened
     finally:
         desk.close()
@@ -290,6 +329,8 @@ def _drained(queue: ClassicQueue, store: Store, opened: Opened) -> list[Kept]:
         load.finish(buffer, store.journal.segments)
         opened.unreadable += [(location >> 32, location & 0xFFFFFFFF) for location in load.damaged]
         queue.finish_load(load)
+    if queue.delays is not None:
+        found += [Kept(position, 0, b"", b"") for position, _, _ in queue.delays.waiting(0, queue.delays.count)]
     return found
 
 

@@ -20,6 +20,7 @@ class Kind(Enum):
     # Written down before the ack or nack is sent, so that whatever follows from it comes later in the history.
     ACKED = "acked"
     REQUEUED = "requeued"
+    REJECTED = "rejected"
     # The connection ended without a goodbye. The broker may not have read the last acks.
     CUT = "cut"
 
@@ -37,6 +38,18 @@ class Event(NamedTuple):
     consumer: str
     message: MessageId
     redelivered: bool = False
+
+
+class Sighting(NamedTuple):
+    """A delivery with what only some checkers ask for: its properties as they came, and when, by the wall clock."""
+
+    life: int
+    queue: str
+    consumer: str
+    message: MessageId
+    redelivered: bool
+    properties_raw: bytes
+    at: float
 
 
 @dataclass
@@ -65,6 +78,8 @@ class History:
     unblocked_count: int = 0
     # Counted up by whoever ends the broker, after its death and before its next start.
     life: int = 0
+    # Every delivery once more, with all that came with it; None if nobody will ask.
+    sightings: list[Sighting] | None = None
 
     @property
     def confirmed_count(self) -> int:

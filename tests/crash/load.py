@@ -10,7 +10,7 @@ from typing import Final
 from tests.conformance.amqp_codec import Value
 from tests.crash.client import Address, Closed, CrashClient, Delivery, connected
 from tests.crash.consumer import Consumer, Manners
-from tests.crash.history import DRAIN, Event, History, Kind
+from tests.crash.history import DRAIN, Event, History, Kind, Sighting
 from tests.crash.messages import id_of
 from tests.crash.publisher import Publisher
 
@@ -41,32 +41,14 @@ def declare(port: int, queue_arguments: dict[str, Value] | None = None) -> None:
         client.leave()
 
 
-class Load:
-    """Everything that goes on at a broker while it is being tormented."""
+class Crew:
+    """Publishers and consumers in threads: everything that goes on at a broker while it is being tormented."""
 
-    def __init__(self, port: int, history: History, seed: int = 0, rate: float = RATE) -> None:
+    def __init__(self, port: int, history: History, publishers: list[Publisher], consumers: list[Consumer]) -> None:
         self.port = port
         self.history = history
-        fanned = (QUEUE_OF_HOARDER, QUEUE_DEEP)
-        each = rate / 4
-        # Numbers go on where an earlier load on the same history ended: a publisher never begins anew.
-        first = len(history.published)
-        targets = [
-            (Address("", QUEUE_OF_ONE), (QUEUE_OF_ONE,)),
-            (Address("", QUEUE_OF_ONE), (QUEUE_OF_ONE,)),
-            (Address("", QUEUE_OF_TWO), (QUEUE_OF_TWO,)),
-            (Address(FANOUT, "any"), fanned),
-        ]
-        self.publishers = [
-            Publisher(first + place, address, queues, each, history, seed)
-            for place, (address, queues) in enumerate(targets)
-        ]
-        self.consumers = [
-            Consumer("multiple", QUEUE_OF_ONE, Manners.ACK_MULTIPLE, history, seed),
-            Consumer("single", QUEUE_OF_TWO, Manners.ACK_SINGLE, history, seed),
-            Consumer("requeue", QUEUE_OF_TWO, Manners.REQUEUE, history, seed),
-            Consumer("hoarder", QUEUE_OF_HOARDER, Manners.HOARD, history, seed),
-        ]
+        self.publishers = publishers
+        self.consumers = consumers
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -107,6 +89,33 @@ class Load:
         for thread in ending:
             thread.join(max(0.0, deadline - time.monotonic()))
         assert not any(thread.is_alive() for thread in ending), f"not done after {_STOP_S_MAX} s: confirms are missing"
+
+
+class Load(Crew):
+    """Plain queues, a fanout and consumers of all manners."""
+
+    def __init__(self, port: int, history: History, seed: int = 0, rate: float = RATE) -> None:
+        fanned = (QUEUE_OF_HOARDER, QUEUE_DEEP)
+        each = rate / 4
+        # Numbers go on where an earlier load on the same history ended: a publisher never begins anew.
+        first = len(history.published)
+        targets = [
+            (Address("", QUEUE_OF_ONE), (QUEUE_OF_ONE,)),
+            (Address("", QUEUE_OF_ONE), (QUEUE_OF_ONE,)),
+            (Address("", QUEUE_OF_TWO), (QUEUE_OF_TWO,)),
+            (Address(FANOUT, "any"), fanned),
+        ]
+        publishers = [
+            Publisher(first + place, address, queues, each, history, seed)
+            for place, (address, queues) in enumerate(targets)
+        ]
+        consumers = [
+            Consumer("multiple", QUEUE_OF_ONE, Manners.ACK_MULTIPLE, history, seed),
+            Consumer("single", QUEUE_OF_TWO, Manners.ACK_SINGLE, history, seed),
+            Consumer("requeue", QUEUE_OF_TWO, Manners.REQUEUE, history, seed),
+            Consumer("hoarder", QUEUE_OF_HOARDER, Manners.HOARD, history, seed),
+        ]
+        super().__init__(port, history, publishers, consumers)
 
 
 def drain(port: int, history: History, queues: tuple[str, ...] = QUEUES) -> int:
@@ -182,10 +191,13 @@ def _note(history: History, queue: str, delivery: Delivery) -> None:
         history.damaged.append(f"{len(delivery.body)} octets in {queue}, {delivery.body[:32]!r}")
         return
     history.events.append(Event(Kind.DELIVERED, history.life, queue, DRAIN, message, delivery.redelivered))
+    if history.sightings is not None:
+        seen = (history.life, queue, DRAIN, message, delivery.redelivered, delivery.properties_raw, time.time())
+        history.sightings.append(Sighting(*seen))
     history.events.append(Event(Kind.ACKED, history.life, queue, DRAIN, message))
 
 
-def abandon_quietly(load: Load) -> None:
+def abandon_quietly(load: Crew) -> None:
     """For the end of a test that may have failed anywhere."""
     with suppress(Exception):
         load.abandon()

@@ -24,12 +24,13 @@ from tests.crash.history import History, Published
 from tests.crash.messages import MessageId, body_of, random_size
 
 _WINDOW: Final = 600
-_BURST_MAX: Final = 80
 _RECONNECT_S: Final = 0.02
 
 
 class Publisher:
     """Publishes to one exchange at a bounded rate until told to stop; then waits for the confirms that are due."""
+
+    burst_max = 80
 
     def __init__(
         self, number: int, address: Address, queues: tuple[str, ...], rate: float, history: History, seed: int
@@ -63,9 +64,11 @@ class Publisher:
         """From one login to the end of the connection, whoever ends it."""
         with connected(port) as client:
             client.call(1, "confirm.select")
+            unconfirmed = list(self.waiting.values())
             self.waiting, self.next_tag, self.blocked = {}, 1, False
             self.is_connected = True
             try:
+                self._resume(client, unconfirmed)
                 alive = self._publish(client)
             except ConnectionLost:
                 self._read_the_rest(client)
@@ -74,6 +77,13 @@ class Publisher:
                 self._note(client.leave())
             else:
                 client.await_end()
+
+    def _resume(self, client: CrashClient, unconfirmed: list[int]) -> None:
+        """What becomes of the sequences that the last connection left without a confirm: nothing."""
+
+    def _properties(self, message: MessageId) -> bytes | None:
+        """What this message has beyond being persistent, encoded; asked right before it is sent."""
+        return None
 
     def _publish(self, client: CrashClient) -> bool:
         """Bursts until the test wants no more; whether the connection is still open then."""
@@ -90,16 +100,21 @@ class Publisher:
         return True
 
     def _send_burst(self, client: CrashClient) -> int:
-        count = self.dice.randint(1, _BURST_MAX)
-        bodies = []
-        for _ in range(count):
-            sequence = self.published.attempted
-            bodies.append(body_of(MessageId(self.number, sequence), random_size(self.dice)))
-            self.published.attempted += 1
+        count = self.dice.randint(1, self.burst_max)
+        first = self.published.attempted
+        self.published.attempted += count
+        self._send(client, list(range(first, first + count)))
+        return count
+
+    def _send(self, client: CrashClient, sequences: list[int]) -> None:
+        bodies, properties = [], []
+        for sequence in sequences:
+            message = MessageId(self.number, sequence)
+            bodies.append(body_of(message, random_size(self.dice)))
+            properties.append(self._properties(message))
             self.waiting[self.next_tag] = sequence
             self.next_tag += 1
-        client.publish_burst(self.address, bodies)
-        return count
+        client.publish_burst(self.address, bodies, properties)
 
     def _read_the_rest(self, client: CrashClient) -> None:
         """Sending failed or the end was reached; the confirms that arrived before it count all the same."""

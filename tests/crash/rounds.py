@@ -11,11 +11,9 @@ from typing import Final
 from tests.crash import checkers
 from tests.crash.broker_process import BrokerProcess, Settings
 from tests.crash.history import History
-from tests.crash.load import Load, abandon_quietly, declare, drain
+from tests.crash.load import Crew, Load, abandon_quietly, declare, drain
 
 _ROUND_CYCLES_MAX: Final = 20
-# The backlog is emptied now and then; in between it grows and spans many segments.
-_DRAIN_EVERY: Final = 7
 # A cycle with fewer confirms shows nothing.
 _CONFIRMED_PER_CYCLE_MIN: Final = 50
 # Rolls, reclaim and compaction all the time; the usual segments hardly ever come to that.
@@ -43,6 +41,9 @@ def seed_of(number: int) -> int:
 class CrashRound:
     """One broker through many deaths."""
 
+    # The backlog is emptied now and then; in between it grows and spans many segments.
+    drain_every = 7
+
     def __init__(
         self, broker: BrokerProcess, crash: Crash, seed: int, power_loss: bool = False, expected_refusal: str = ""
     ) -> None:
@@ -53,23 +54,32 @@ class CrashRound:
         self.seed = seed
         self.power_loss = power_loss
         self.dice = random.Random(seed)
-        self.history = History()
-        self.load = Load(broker.port, self.history, seed)
+        self.history = self._make_history()
+        self.load = self._make_load(seed)
+
+    def _make_history(self) -> History:
+        return History()
+
+    def _make_load(self, seed: int) -> Crew:
+        return Load(self.broker.port, self.history, seed)
+
+    def _declare(self) -> None:
+        declare(self.broker.port)
 
     def run(self, cycles: int, after_declaring: Callable[[], None] | None = None) -> History:
         """All cycles, the drain and the judgement; fails with the seed if anything is found."""
         try:
             self.broker.start()
             # Nothing settles: the first crash may come right after what is declared here.
-            declare(self.broker.port)
+            self._declare()
             if after_declaring is not None:
                 after_declaring()
             self.load.start()
             for cycle in range(cycles):
                 self._cycle()
-                if cycle % _DRAIN_EVERY == _DRAIN_EVERY - 1:
+                if self.drain_every and cycle % self.drain_every == self.drain_every - 1:
                     self._judge()
-                    self.load = Load(self.broker.port, self.history, self.seed + cycle)
+                    self.load = self._make_load(self.seed + cycle)
                     self.load.start()
             self.load.wait_until_under_way()
             self._judge()

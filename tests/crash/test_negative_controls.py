@@ -19,7 +19,10 @@ from tests.crash.fault_scenarios import (
 )
 from tests.crash.faults import FaultyDisk
 from tests.crash.power import lose_power
-from tests.crash.rounds import CrashRound, seed_of
+from tests.crash.rounds import SMALL_SEGMENTS, CrashRound, seed_of
+from tests.crash.rules_checkers import findings
+from tests.crash.rules_load import Purpose
+from tests.crash.rules_round import RulesRound
 from tests.crash.volume import Volume
 
 # A lie costs something in nearly every cycle; a few make sure.
@@ -84,3 +87,18 @@ def test_a_kill_finds_who_forgets_deliveries(tmp_path: Path) -> None:
         assert not comes_marked_after_a_kill(broker, "forgotten")
     finally:
         broker.close()
+
+
+def test_kills_find_broken_rules(tmp_path: Path) -> None:
+    """A broker that forgets keys, keeps what it has sent on, and does not wait."""
+    broker = BrokerProcess(tmp_path, SMALL_SEGMENTS, program=program("break-rules"))
+    crash_round = RulesRound(broker, BrokerProcess.kill, seed_of(0))
+    try:
+        with pytest.raises(AssertionError, match=r"x twice"):
+            crash_round.run(1)
+    finally:
+        broker.close()
+    wrong = findings(crash_round.told)
+    for purpose in (Purpose.WORK, Purpose.RETRIED, Purpose.ONCE_IN_QUEUE, Purpose.ONCE_BY_EXCHANGE):
+        assert any(finding.startswith("twice") and f" of {purpose.name} is" in finding for finding in wrong), purpose
+    assert any(finding.startswith("early") for finding in wrong)

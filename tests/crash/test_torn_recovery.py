@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leveret.core.records import sealed
+from leveret.core.records import command_record, sealed
 from leveret.storage.file_head import SEGMENT, file_salt
 from tests.crash.corruption import HEAD_BYTES, MESSAGE, Specimen, make_specimens
 from tests.crash.test_corruption import interrupt, salt_of
@@ -50,6 +50,22 @@ def test_a_torn_batch_over_two_segments_goes_as_a_whole(killed: Specimen, when: 
     torn = killed.files[file][:end] + bytes(64) + copy_of(killed, last.sequence + 2, last.number)
     behind = killed.files[spare][:HEAD_BYTES] + copy_of(killed, last.sequence + 3, int(Path(spare).stem))
     changes: dict[str, bytes | None] = {file: torn, spare: behind}
+    with killed.opened(changes) as opened:
+        assert (opened.messages, opened.damages) == (killed.messages, [])
+    crash_at = 0
+    while interrupt(killed, changes, crash_at := crash_at + 1, when, killed.messages, killed.commands):
+        pass
+
+
+@pytest.mark.parametrize("when", ["before", "half", "after"])
+def test_the_end_of_a_batch_without_its_start_goes(killed: Specimen, when: str) -> None:
+    """The batch went over two segments. Of the first nothing reached the disk, of the second everything, also the notes
+    at its end: what they say of messages must not be believed, because what replaces these is lost."""
+    spare, last = killed.unindexed[-1], killed.log[-1]
+    number = int(Path(spare).stem)
+    notes = sealed(command_record(last.sequence + 3, last.sequence, b""), file_salt(salt_of(killed), SEGMENT, number))
+    behind = killed.files[spare][:HEAD_BYTES] + copy_of(killed, last.sequence + 2, number) + bytes(notes)
+    changes: dict[str, bytes | None] = {spare: behind}
     with killed.opened(changes) as opened:
         assert (opened.messages, opened.damages) == (killed.messages, [])
     crash_at = 0

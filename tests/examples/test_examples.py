@@ -11,7 +11,14 @@ from leveret.testing import Broker
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SAYS = {
+    "dead_letters.py": "cannot be read: rejected in work\n"
+    "nobody came: expired in work\n"
+    "first: maxlen in work\n"
+    "kills its workers: delivery_limit in work\n",
+    "deduplication.py": "queue: ['order 1']\nqueue, later: ['order 2']\nexchange: ['order 3'] ['order 3']\n",
+    "delayed_messages.py": "at once: 0 ms\ndrink tea: 600 ms\ncall back: 1200 ms\nwater the plants: 1800 ms\n",
     "hello.py": "two coffees, one tea\n",
+    "retry_with_backoff.py": "works at last: worked after 2 retries\nnever works: rejected after 3 retries\n",
     "rpc.py": "12 squared is 144\n",
     "topics.py": "created: order.eu.created, order.us.created\n"
     "european: order.eu.created, order.eu.paid\n"

@@ -18,9 +18,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from leveret.core.connection import Connection
 from leveret.core.consumer import Consumer, Getter
 from leveret.core.message import new_message
+from leveret.core.office import Office
 from leveret.core.outbox import Outbox
 from leveret.core.properties import parse_properties
-from leveret.core.office import Office
 from leveret.core.queue import ClassicQueue
 from leveret.core.router import Router
 from leveret.errors import SoftError

@@ -11,7 +11,11 @@ from leveret.errors import (
     AmqpError,
     ConfigError,
     HardError,
+    InvalidReplay,
     LeveretError,
+    ReplayConflict,
+    ReplayError,
+    ReplayNotFound,
     SoftError,
     StartupError,
 )
@@ -35,7 +39,22 @@ def test_everything_raised_on_purpose_has_one_root() -> None:
     assert not issubclass(SoftError, HardError)
 
 
-@pytest.mark.parametrize("error", [SoftError(404, "gone", 5), HardError(501, "bad"), ConfigError("port is 0")])
+def test_a_refused_job_says_which_field_is_to_blame_and_not_at_any_length() -> None:
+    error = InvalidReplay("filter.reason", "x" * 5000)
+    assert (error.field, str(error)[:20], len(error.text)) == ("filter.reason", "filter.reason: xxxxx", 1003)
+    assert all(issubclass(kind, ReplayError) for kind in (InvalidReplay, ReplayNotFound, ReplayConflict))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SoftError(404, "gone", 5),
+        HardError(501, "bad"),
+        ConfigError("port is 0"),
+        InvalidReplay("limit", "it is -1"),
+        ReplayConflict("there is one"),
+    ],
+)
 def test_an_error_survives_pickling_as_process_pools_and_test_runners_do(error: LeveretError) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))

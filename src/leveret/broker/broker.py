@@ -18,8 +18,18 @@ from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.commands import Added, Change, Command, Removed, encode_command
 from leveret.catalog.passwords import SALT_BYTES, hash_known_password
-from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, Policy, QueueRecord, User, Vhost
+from leveret.catalog.records import (
+    BindingRecord,
+    ExchangeRecord,
+    Permission,
+    Policy,
+    QueueRecord,
+    Reprocessing,
+    User,
+    Vhost,
+)
 from leveret.catalog.snapshot import is_durable
+from leveret.core.borrower import Borrower
 from leveret.core.contract import Queue
 from leveret.core.office import Office
 from leveret.core.queue import ClassicQueue
@@ -74,6 +84,8 @@ class Broker:
         self._last_connection_id = 0
         # Connections that are not read because they publish faster than the disk takes it.
         self.stalled: dict[int, Connected] = {}
+        # Those who hold messages of queues without being connected.
+        self.borrowers: set[Borrower] = set()
         # Why publishers are not read at present, by source of the alarm.
         self.alarms: dict[str, str] = {}
         self.connections_opened_total = 0
@@ -129,8 +141,10 @@ class Broker:
                 connection.disk_calmed()
 
     def collect_unacked(self, number: int, found: dict[tuple[int, int], object]) -> None:
-        """What connections hold of a segment, and dead letters on their way."""
+        """What connections and the broker's own jobs hold of a segment, and dead letters on their way."""
         self._tell(lambda connection: connection.collect_located(number, found))
+        for borrower in self.borrowers:
+            borrower.collect_located(number, found)
         self.office.collect_located(number, found)
 
     # ---- the catalog and its mirror
@@ -143,7 +157,7 @@ class Broker:
         for change in changes:
             self.reflect(change)
 
-    def reflect(self, change: Change) -> None:
+    def reflect(self, change: Change, replayed: bool = False) -> None:
         """Brings everything that mirrors the catalog in step with it."""
         record = change.record
         if isinstance(record, QueueRecord | ExchangeRecord | BindingRecord):
@@ -152,8 +166,11 @@ class Broker:
             self._reflect_vhost(record, change)
         elif isinstance(record, Policy):
             self.tick()
-            self.vhosts[record.vhost].policies_changed()
+            self.vhosts[record.vhost].policies_changed(replayed)
             self._tell(lambda connection: connection.ack_timeouts_changed())
+        elif isinstance(record, Reprocessing):
+            # Whoever runs the job has written this, or sees that its queue is gone.
+            pass
         elif isinstance(record, Permission):
             self._tell(lambda connection: connection.permissions_changed(record.user))
         elif isinstance(change, Removed):

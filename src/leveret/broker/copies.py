@@ -1,5 +1,5 @@
-"""CC and BCC: a message's headers may name further routing keys. Both stay with the message; BCC is taken off where clients
-see it (core.message.shown)."""
+"""CC and BCC: a message's headers may name further routing keys. Both stay with the message; BCC is taken off where
+clients see it (core.message.shown)."""
 
 from __future__ import annotations
 

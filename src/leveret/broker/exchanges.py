@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from leveret.catalog.records import ExchangeRecord
 from leveret.core.matcher import Matcher
@@ -31,15 +32,15 @@ def make_exchange(
     alternate: bytes | None,
     stock: Stock | None,
     office: Office,
-    route: Callable[[Exchange, Message], None],
+    route: Callable[[Exchange, Message, bool], None],
 ) -> Exchange:
-    """`route` takes a message of a delayed exchange when its time has come."""
+    """`route` takes a message of a delayed exchange when its time has come, and whether it may have had it before."""
     name = record.name.encode("utf-8", "surrogateescape")
     exchange = Exchange(name, matcher, record.internal, alternate, record)
     if keeps_something(record):
         window = make_window(record.arguments, record.id, stock) if deduplicates(record) else None
         exchange.window = window
-        exchange.keeper = ExchangeHolder(record, stock, office, window, lambda message: route(exchange, message))
+        exchange.keeper = ExchangeHolder(record, stock, office, window, partial(route, exchange))
         if record.kind == DELAYED:
             exchange.holder = exchange.keeper
     return exchange

@@ -48,7 +48,7 @@ def _decoded(command: bytes) -> Command:
 def _replay(broker: Broker, command: Command) -> None:
     """Like `Broker.apply`, but what comes from the log is not logged again."""
     for change in broker.catalog.apply(command):
-        broker.reflect(change)
+        broker.reflect(change, replayed=True)
 
 
 def _make_possible(broker: Broker, command: Command) -> bool:

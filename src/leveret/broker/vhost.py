@@ -75,12 +75,12 @@ class LiveVhost:
 
     # ---- policies
 
-    def policies_changed(self) -> None:
+    def policies_changed(self, replayed: bool = False) -> None:
         """Brings everything that policies can apply to in step with them, in one pass."""
         # What arrived in this very millisecond was there before.
         self._office.now += 1
         for queue in self.queues.values():
-            self._govern(queue, self._office.now)
+            self._govern(queue, 0 if replayed else self._office.now)
         for exchange in self.exchanges.values():
             exchange.alternate = self._alternate(exchange.record)
         self.router.changed()
@@ -108,14 +108,17 @@ class LiveVhost:
         if self._store is not None and record.id:
             self._store.add_queue(record.id, exchange.keeper)
 
-    def _route_due(self, exchange: Exchange, message: Message) -> None:
-        """A message of a delayed exchange goes where it would have gone at once."""
+    def _route_due(self, exchange: Exchange, message: Message, again: bool) -> None:
+        """A message of a delayed exchange goes where it would have gone at once; perhaps it did so before a crash."""
         properties = message.properties
         if properties.has_cc:
             targets = resolve_copies(self.router, exchange, message.routing_key, properties)
         else:
             targets = self.router.resolve(exchange, [message.routing_key], properties)
-        self._office.deliver(message, targets)
+        if again:
+            self._office.deliver_again(message, targets)
+        else:
+            self._office.deliver(message, targets)
 
     def _alternate(self, record: ExchangeRecord) -> bytes | None:
         arguments = effective_exchange_arguments(record, *self.policies.of_exchange(record))

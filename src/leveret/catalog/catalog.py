@@ -11,7 +11,7 @@ from typing import Any
 from leveret.catalog import commands
 from leveret.catalog.commands import Added, Change, Command, Removed
 from leveret.catalog.policies import PolicyBook
-from leveret.catalog.records import ExchangeRecord, Permission, User, Vhost
+from leveret.catalog.records import ExchangeRecord, Permission, Reprocessing, User, Vhost
 from leveret.catalog.topology import Topology
 
 # What every virtual host is born with: name, type, internal.
@@ -35,6 +35,8 @@ class Catalog:
         self.topologies: dict[str, Topology] = {}
         # By virtual host, as the topologies.
         self.policies: dict[str, PolicyBook] = {}
+        # By (vhost, queue): the job that is running there, or the last one.
+        self.jobs: dict[tuple[str, str], Reprocessing] = {}
         # Greater than the id of every queue that ever was.
         self.next_queue_id = 1
         self._appliers: dict[type[Any], Callable[[Any], list[Change]]] = {
@@ -48,11 +50,13 @@ class Catalog:
             commands.DeleteExchange: lambda c: self.topologies[c.vhost].remove_exchange(c.name),
             commands.DeclareQueue: self._declare_queue,
             commands.SkipQueueIds: self._skip_queue_ids,
-            commands.DeleteQueue: lambda c: self.topologies[c.vhost].remove_queue(c.name),
+            commands.DeleteQueue: self._delete_queue,
             commands.Bind: lambda c: self.topologies[c.binding.vhost].bind(c.binding),
             commands.Unbind: lambda c: self.topologies[c.binding.vhost].unbind(c.binding),
             commands.PutPolicy: self._put_policy,
             commands.DeletePolicy: self._delete_policy,
+            commands.PutJob: self._put_job,
+            commands.DeleteJob: lambda c: self._remove_job(c.vhost, c.queue),
         }
 
     def apply(self, command: Command) -> list[Change]:
@@ -80,6 +84,7 @@ class Catalog:
         changes: list[Change] = []
         for queue in list(topology.queues):
             changes += topology.remove_queue(queue)
+            changes += self._remove_job(command.name, queue)
         for exchange in list(topology.exchanges):
             changes += topology.remove_exchange(exchange)
         # After queues and exchanges, so that nobody works out anew what applies to things that are about to go.
@@ -99,6 +104,10 @@ class Catalog:
         self.next_queue_id = max(self.next_queue_id, command.queue.id + 1)
         return self.topologies[command.queue.vhost].add_queue(command.queue)
 
+    def _delete_queue(self, command: commands.DeleteQueue) -> list[Change]:
+        changes = self.topologies[command.vhost].remove_queue(command.name)
+        return changes + self._remove_job(command.vhost, command.name)
+
     def _skip_queue_ids(self, command: commands.SkipQueueIds) -> list[Change]:
         self.next_queue_id = max(self.next_queue_id, command.next_id)
         return []
@@ -112,6 +121,16 @@ class Catalog:
     def _delete_policy(self, command: commands.DeletePolicy) -> list[Change]:
         policy = self.policies[command.vhost].remove(command.name, command.operator)
         return [] if policy is None else [Removed(policy)]
+
+    # ---- jobs
+
+    def _put_job(self, command: commands.PutJob) -> list[Change]:
+        self.jobs[command.job.vhost, command.job.queue] = command.job
+        return [Added(command.job)]
+
+    def _remove_job(self, vhost: str, queue: str) -> list[Change]:
+        job = self.jobs.pop((vhost, queue), None)
+        return [] if job is None else [Removed(job)]
 
     # ---- users
 

@@ -17,6 +17,7 @@ from leveret.catalog.records import (
     Policy,
     QueueRecord,
     Record,
+    Reprocessing,
     User,
     Vhost,
 )
@@ -90,6 +91,17 @@ class DeletePolicy(msgspec.Struct, frozen=True, tag=True):
     operator: bool = False
 
 
+class PutJob(msgspec.Struct, frozen=True, tag=True):
+    """A job of reprocessing begins, or has come further; it replaces the one that its queue had before."""
+
+    job: Reprocessing
+
+
+class DeleteJob(msgspec.Struct, frozen=True, tag=True):
+    vhost: str
+    queue: str
+
+
 Command = (
     PutVhost
     | DeleteVhost
@@ -106,6 +118,8 @@ Command = (
     | Unbind
     | PutPolicy
     | DeletePolicy
+    | PutJob
+    | DeleteJob
 )
 
 

@@ -83,4 +83,69 @@ class Policy(msgspec.Struct, frozen=True, tag=True):
     set_at_ms: int = 0
 
 
-Record = Vhost | User | Permission | ExchangeRecord | QueueRecord | BindingRecord | Policy
+class ReplayFilter(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Which messages of a queue are meant: those that fulfil all that is given. Names are those of a dead letter's
+    first death; a pattern is found in a name, as a policy's is."""
+
+    reason: str | None = None
+    queue: str | None = None
+    queue_pattern: str | None = None
+    exchange: str | None = None
+    exchange_pattern: str | None = None
+    routing_key: str | None = None
+    routing_key_pattern: str | None = None
+    # Headers with these values, which are what JSON can say.
+    headers: Arguments = {}
+    # Since its first death, or since it came if it never died.
+    age_s_min: float | None = None
+    age_s_max: float | None = None
+    # How often it died, all reasons and queues together.
+    deaths_min: int | None = None
+    deaths_max: int | None = None
+    replays_max: int | None = None
+    body_contains: bytes | None = None
+
+
+class ReplayArchive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Messages older than this go elsewhere for good, as they are."""
+
+    after_s: float
+    exchange: str
+    routing_key: str
+
+
+class Reprocessing(msgspec.Struct, frozen=True, tag=True):
+    """A job that moves messages out of a queue, as it was asked for and how far it is. A queue has one, or the last one
+    that it had."""
+
+    vhost: str
+    queue: str
+    id: str
+    # origin: exchange and key of the first death; origin-queue: the queue of it; target: the exchange and key here.
+    to: str
+    exchange: str
+    routing_key: str
+    filter: ReplayFilter
+    # Messages at most; 0 for all. Messages a second at most; 0 for as fast as it goes.
+    limit: int
+    rate: float
+    # Only counts what it would move.
+    dry_run: bool
+    archive: ReplayArchive | None
+    # Whether nobody asked for it but the schedule.
+    scheduled: bool
+    created_ms: int
+    # Only messages before this position in the queue are meant: those that were there when it began.
+    end_position: int
+    # running, done, cancelled or failed
+    state: str = "running"
+    matched: int = 0
+    moved: int = 0
+    archived: int = 0
+    skipped: int = 0
+    failed: int = 0
+    ended_ms: int = 0
+    last_error: str = ""
+
+
+Record = Vhost | User | Permission | ExchangeRecord | QueueRecord | BindingRecord | Policy | Reprocessing

@@ -20,9 +20,11 @@ def missing_vhost(catalog: Catalog, command: Command) -> Command | None:
             vhost = record.vhost
         case commands.PutPolicy(policy=policy):
             vhost = policy.vhost
+        case commands.PutJob(job=job):
+            vhost = job.vhost
         case commands.DeleteExchange(vhost=vhost) | commands.DeleteQueue(vhost=vhost):
             pass
-        case commands.DeletePolicy(vhost=vhost):
+        case commands.DeletePolicy(vhost=vhost) | commands.DeleteJob(vhost=vhost):
             pass
         case _:
             return None
@@ -31,6 +33,8 @@ def missing_vhost(catalog: Catalog, command: Command) -> Command | None:
 
 def is_possible(catalog: Catalog, command: Command) -> bool:
     """Whether the command can be applied as things are."""
+    if isinstance(command, commands.PutJob):
+        return command.job.queue in catalog.topologies[command.job.vhost].queues
     return not isinstance(command, commands.Bind) or _has_ends(catalog, command.binding)
 
 

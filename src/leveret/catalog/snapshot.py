@@ -5,7 +5,7 @@ from __future__ import annotations
 from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.commands import Change, Command
-from leveret.catalog.records import BindingRecord, ExchangeRecord, QueueRecord
+from leveret.catalog.records import BindingRecord, ExchangeRecord, QueueRecord, Reprocessing
 
 PREDECLARED_PREFIX = "amq."
 
@@ -24,6 +24,8 @@ def is_durable(catalog: Catalog, change: Change) -> bool:
         return record.durable
     if isinstance(record, BindingRecord):
         return binding_survives(catalog, record)
+    if isinstance(record, Reprocessing):
+        return job_survives(catalog, record)
     return True
 
 
@@ -43,6 +45,13 @@ def binding_survives(catalog: Catalog, binding: BindingRecord) -> bool:
     return destination is None or destination.durable
 
 
+def job_survives(catalog: Catalog, job: Reprocessing) -> bool:
+    """A job is as durable as its queue; that of a queue that has gone counts as durable, as bindings do."""
+    topology = catalog.topologies.get(job.vhost)
+    queue = None if topology is None else topology.queues.get(job.queue)
+    return queue is None or survives(queue)
+
+
 def snapshot(catalog: Catalog) -> list[Command]:
     """Applied in this order to an empty catalog they make all of this one that survives."""
     made: list[Command] = [commands.SkipQueueIds(catalog.next_queue_id)]
@@ -60,4 +69,5 @@ def snapshot(catalog: Catalog) -> list[Command]:
         made += [commands.DeclareQueue(queue) for queue in topology.queues.values() if survives(queue)]
         for bindings in topology.bindings_from.values():
             made += [commands.Bind(binding) for binding in bindings.values() if binding_survives(catalog, binding)]
+    made += [commands.PutJob(job) for job in catalog.jobs.values() if job_survives(catalog, job)]
     return made

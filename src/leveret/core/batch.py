@@ -1,5 +1,5 @@
-"""What goes to disk together, who waits for it, and who has something to add to it. Made by the journal, performed by the
-storage room."""
+"""What goes to disk together, who waits for it, and who has something to add to it. Made by the journal, performed by
+the storage room."""
 
 
 class Publisher:

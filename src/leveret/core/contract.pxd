@@ -43,6 +43,7 @@ cdef class Subscriber:
     cdef bint waiting
     cdef unsigned int waited
     cdef bint metered
+    cdef bint quiet
     cdef readonly Py_ssize_t unacked_count
     cdef readonly Py_ssize_t unacked_bytes
 
@@ -65,8 +66,10 @@ cdef class Queue:
 
     cpdef int publish(self, Message message) except -1
     cpdef int receive(self, Message message) except -1
+    cpdef int receive_again(self, Message message) except -1
     cpdef int settle(self, Entry entry) except -1
     cpdef int requeue(self, Entry entry) except -1
+    cpdef int give_back(self, Entry entry) except -1
     cpdef int discard(self, Entry entry) except -1
     cpdef int get(self, Subscriber getter) except -1
     cpdef object await_load(self, object call)
@@ -75,10 +78,12 @@ cdef class Queue:
     cpdef object subscribe(self, Subscriber subscriber)
     cpdef object unsubscribe(self, Subscriber subscriber)
     cpdef object ready_count(self)
+    cpdef unsigned long long tail_position(self) except? 0
     cpdef object purge(self)
     cpdef Message dressed(self, Entry entry)
     cpdef int postpone(self, Message message) except -1
     cpdef int arrive(self, Message message) except -1
+    cpdef int arrive_again(self, Message message) except -1
     cpdef int letter_sent(self, object letter) except -1
     cpdef object restore(self, object book, bint all_seen)
     cpdef bint has_load(self) except -1

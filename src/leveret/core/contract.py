@@ -47,6 +47,7 @@ class Subscriber:
         "no_ack",
         "priority",
         "queue",
+        "quiet",
         "unacked_bytes",
         "unacked_count",
         "waited",
@@ -63,6 +64,8 @@ class Subscriber:
         self.waiting = False
         # Whether what it holds counts against the channel's prefetch: consumers do, gets do not.
         self.metered = False
+        # Whether what it gets does not count as delivered: the broker itself looks at its messages.
+        self.quiet = False
         self.unacked_count = 0
         self.unacked_bytes = 0
         # How often it was woken since it last got something: whoever waits longest goes first.
@@ -112,13 +115,17 @@ class Queue:
         return len(self.subscribers) if self.subscribers else 0
 
     def publish(self, message):
-        """Takes a message at the tail: ACCEPTED, REFUSED when the queue's overflow rule says so, or KNOWN if it has taken
-        the same message before and so need not do it again."""
+        """Takes a message at the tail: ACCEPTED, REFUSED when the queue's overflow rule says so, or KNOWN if it has
+        taken the same message before and so need not do it again."""
         raise AssertionError("a queue must say how it takes messages")
 
     def receive(self, message):
         """The same for a message that the broker itself sends on, such as a dead letter: never a duplicate."""
         return self.publish(message)
+
+    def receive_again(self, message):
+        """The same for one that somebody may have got before a crash: it says so with its next delivery."""
+        return self.receive(message)
 
     def settle(self, entry):
         """The entry's holder is done with it."""
@@ -126,6 +133,11 @@ class Queue:
 
     def requeue(self, entry):
         """The entry goes back to its old place; `dispatch` hands it out again."""
+        return 0
+
+    def give_back(self, entry):
+        """A quiet subscriber is done with the entry: back to its old place as if it had never left; `dispatch` hands it
+        out."""
         return 0
 
     def discard(self, entry):
@@ -158,6 +170,10 @@ class Queue:
     def ready_count(self):
         return 0
 
+    def tail_position(self):
+        """The position of the next message to come: all that came before have lower ones. 0 if it has no positions."""
+        return 0
+
     def purge(self):
         """Drops what is ready and says how many that were."""
         return 0
@@ -173,6 +189,10 @@ class Queue:
     def arrive(self, message):
         """A delayed message is due: it goes to the tail, or wherever it would have gone at once."""
         return 0
+
+    def arrive_again(self, message):
+        """The same for one that somebody may have got before a crash: it says so with its next delivery."""
+        return self.arrive(message)
 
     def letter_sent(self, letter):
         """A letter of this queue (core.office) is wherever it had to go: the original may be forgotten."""

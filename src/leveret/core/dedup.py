@@ -6,8 +6,6 @@ neither does. Keys whose notes are in a segment that is about to go are noted ag
 
 from hashlib import blake2b
 
-import cython
-
 from leveret.core.batch import Noting
 
 DIGEST_BYTES = 16
@@ -47,8 +45,8 @@ def seen_at(value):
 
 
 class Window(Noting):
-    """`size_max` keys at most, each for `ttl_ms` at most (0 for as long as there is room). Without a journal nothing of it
-    survives."""
+    """`size_max` keys at most, each for `ttl_ms` at most (0 for as long as there is room). Without a journal nothing of
+    it survives."""
 
     def __init__(self, id, journal, size_max, ttl_ms):
         Noting.__init__(self, id)

@@ -30,6 +30,7 @@ cdef class Delays:
     cdef Py_ssize_t kept_bytes
     cdef Load loading
     cdef unsigned long long sequence
+    cdef unsigned long long doubtful_upto
     cdef readonly unsigned long long alarm_at
     cdef readonly unsigned long long released_total
     cdef readonly unsigned long long cancelled_total
@@ -41,8 +42,8 @@ cdef class Delays:
     cdef int keep(self, unsigned long long position, Message message) except -1
     @cython.locals(message=Message)
     cdef Message unkeep(self, unsigned long long position)
-    @cython.locals(p="const unsigned char*", i=Py_ssize_t, at=Py_ssize_t)
-    cpdef int restore(self, bytearray slots, Py_ssize_t start, Py_ssize_t count, unsigned long long sequence) except -1
+    @cython.locals(p="const unsigned char*", i=Py_ssize_t, at=Py_ssize_t, last="unsigned long long")
+    cpdef int restore(self, bytearray slots, Py_ssize_t start, Py_ssize_t count, unsigned long long sequence, bint doubtful) except -1
     @cython.locals(due="unsigned long long")
     cdef int set_alarm(self) except -1
     cpdef object ring(self)

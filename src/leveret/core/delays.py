@@ -1,9 +1,9 @@
 """Messages that wait for their time, of one queue or one exchange: an index entry of 32 octets each, no timer.
 
-A delayed message has a position like any other, which says when it is due: the highest bit, milliseconds since 2020, and
-22 bits that tell those of one moment apart. So the index sorted by position is sorted by time, and a start finds the
-time of each in the log without reading it. When its time has come the message gets a new place at the end of the queue
-(or goes through its exchange), and only then is the old one settled: both are in the same batch of the log."""
+A delayed message has a position like any other, which says when it is due: the highest bit, milliseconds since 2020,
+and 22 bits that tell those of one moment apart. So the index sorted by position is sorted by time, and a start finds
+the time of each in the log without reading it. When its time has come the message gets a new place at the end of the
+queue (or goes through its exchange), and only then is the old one settled: both are in the same batch of the log."""
 
 import cython
 
@@ -19,6 +19,9 @@ DELAYED = 1 << 63
 EPOCH_MS = 1577836800000
 SEQUENCE_BITS = 22
 SEQUENCE_MASK = (1 << 22) - 1
+# So many of those that were due when a crash was over may have been sent on before it: they go in order, and what they
+# did is on disk with the next batch.
+DOUBTFUL_MAX = 4096
 # How many are sent on their way before others have their turn.
 RELEASED_A_STEP = 256
 
@@ -48,6 +51,8 @@ class Delays:
         self.kept_bytes = 0
         self.loading = None
         self.sequence = 0
+        # Those up to this position may have been sent on just before a crash.
+        self.doubtful_upto = 0
         # When it will be rung, 0 if it will not.
         self.alarm_at = 0
         self.released_total = 0
@@ -94,9 +99,9 @@ class Delays:
             self.kept_bytes -= message.body_size
         return message
 
-    def restore(self, slots, start, count, sequence):
+    def restore(self, slots, start, count, sequence, doubtful):
         """What recovery found, from slot number `start` on. Positions go on behind this sequence: the log may say of
-        those before it that they are done with."""
+        those before it that they are done with. After a crash it is doubtful what somebody got already."""
         self.sequence = sequence
         p = slots
         for i in range(start, start + count):
@@ -104,6 +109,9 @@ class Delays:
             self.slots.add(read_u64(p, at), read_u64(p, at + 8), read_u32(p, at + 16), read_u32(p, at + 20), 0)
             # What comes from now on goes behind those of the same moment.
             self.sequence = max(self.sequence, read_u64(p, at) & SEQUENCE_MASK)
+        if doubtful and count > 0:
+            last = read_u64(p, (start + min(count, DOUBTFUL_MAX) - 1) * SLOT_BYTES)
+            self.doubtful_upto = min(last, first_at(self.office.now + 1) - 1)
         return self.set_alarm()
 
     # ---- out
@@ -151,7 +159,10 @@ class Delays:
         copy.lone = True
         if self.ledger is not None:
             self.ledger.journal.room = 1
-        self.owner.arrive(copy)
+        if position <= self.doubtful_upto:
+            self.owner.arrive_again(copy)
+        else:
+            self.owner.arrive(copy)
         return self.let_go(position, location)
 
     def let_go(self, position, location):

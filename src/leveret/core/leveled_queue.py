@@ -1,9 +1,7 @@
-"""A queue whose messages may have priorities: the plain machine on the ready list of the highest one that has something.
+"""A queue whose messages may have priorities: the plain machine, on the ready list of the highest one that is in use.
 
-`ready` is always the list that is served next; without priorities it is the only one. Also answers for all lists at once
-where somebody asks for the whole: counts, the log, compaction."""
-
-import cython
+`ready` is always the list that is served next; without priorities it is the only one. Also answers for all lists at
+once where somebody asks for the whole: counts, the log, compaction."""
 
 from leveret.core.levels import Levels
 from leveret.core.plain_queue import PlainQueue
@@ -38,6 +36,10 @@ class LeveledQueue(PlainQueue):
 
     def give(self, subscriber):
         PlainQueue.give(self, subscriber)
+        return self.step_down()
+
+    def lend_quietly(self, subscriber):
+        PlainQueue.lend_quietly(self, subscriber)
         return self.step_down()
 
     def step_down(self):
@@ -129,6 +131,9 @@ class LeveledQueue(PlainQueue):
 
     def ready_bytes(self):
         return self.ready_bytes_total()
+
+    def tail_position(self):
+        return self.ready.next_position if self.levels is None else self.levels.base.next_position
 
     def ready_entries(self):
         if self.levels is None:

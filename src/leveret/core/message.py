@@ -19,7 +19,16 @@ class Message:
     `lone` is true if no other queue holds this object; `stamp` is when it arrived, or is to arrive if it is delayed, in
     milliseconds of the wall clock."""
 
-    __slots__ = ("address", "body", "body_size", "length", "location", "properties", "lone", "stamp")
+    address: bytes
+    properties: Properties
+    body: "bytes | None"
+    body_size: int
+    location: int
+    length: int
+    lone: bool
+    stamp: int
+
+    __slots__ = ("address", "body", "body_size", "length", "location", "lone", "properties", "stamp")
 
     @property
     def exchange(self) -> bytes:

@@ -1,7 +1,7 @@
-"""What the queues of a node share to keep their rules: the time, the dead letters on their way, and who looks again when.
+"""What the queues of a node share to keep their rules: the time, dead letters on their way, and who looks again when.
 
-Holds no rule itself and decides nothing: queues post letters here, and the broker room finds out where they go, has them
-delivered, and only then lets go of the originals. Filled in and emptied by that room."""
+Holds no rule itself and decides nothing: queues post letters here, and the broker room finds out where they go, has
+them delivered, and only then lets go of the originals. Filled in and emptied by that room."""
 
 import cython
 
@@ -86,6 +86,17 @@ class Office:
         """Puts a message that the broker itself sends on into these queues: how many took it."""
         message.stamp = self.now
         return self.put(message, targets)
+
+    def deliver_again(self, message, targets):
+        """The same for a message that may have been delivered before a crash."""
+        message.stamp = self.now
+        message.lone = len(targets) == 1
+        if self.journal is not None:
+            self.journal.room = len(targets)
+        for queue in targets:
+            if not queue.deleted:
+                queue.receive_again(message)
+        return 0
 
     def deliver_later(self, message, queue, delay_ms):
         """Puts it into this queue's delays."""

@@ -36,6 +36,8 @@ cdef class PlainQueue(Queue):
     @cython.locals(subscriber=Subscriber)
     cpdef int dispatch(self) except -1
     cpdef int get(self, Subscriber getter) except -1
+    @cython.locals(entry=Entry)
+    cpdef int lend_quietly(self, Subscriber subscriber) except -1
     cpdef int fetch(self) except -1
     @cython.locals(load=Load)
     cpdef Load take_load(self, Journal journal)

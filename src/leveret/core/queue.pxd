@@ -1,6 +1,6 @@
 cimport cython
 
-from leveret.core.contract cimport ACCEPTED, EMPTY, KNOWN, LATER, REFUSED, Entry, Subscriber
+from leveret.core.contract cimport ACCEPTED, EMPTY, KNOWN, LATER, REFUSED, Entry, Subscriber, make_entry
 from leveret.core.dedup cimport Window, digest_of, own_ttl_of
 from leveret.core.delays cimport Delays
 from leveret.core.leveled_queue cimport LeveledQueue
@@ -33,6 +33,8 @@ cdef class ClassicQueue(LeveledQueue):
     cdef int publish_by_rules(self, Message message) except -1
     @cython.locals(rules=Rules)
     cdef bint would_overflow(self, Py_ssize_t size) except -1
+    @cython.locals(entry=Entry)
+    cpdef int arrive_again(self, Message message) except -1
     cpdef int postpone(self, Message message) except -1
     @cython.locals(subscriber=Subscriber)
     cpdef int dispatch(self) except -1

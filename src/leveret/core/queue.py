@@ -16,7 +16,7 @@ from leveret.core.plain_queue import PlainQueue
 from leveret.core.rules import Rules
 
 if not cython.compiled:
-    from leveret.core.contract import ACCEPTED, EMPTY, KNOWN, LATER, REFUSED
+    from leveret.core.contract import ACCEPTED, EMPTY, KNOWN, LATER, REFUSED, make_entry
     from leveret.core.message import make_message
     from leveret.core.office import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
     from leveret.core.pure_octets import read_u64
@@ -141,6 +141,24 @@ class ClassicQueue(LeveledQueue):
             self.dispatch()
         return ACCEPTED
 
+    def receive_again(self, message):
+        if self.rules.overflow != DROP_HEAD and self.would_overflow(message.body_size):
+            return self.receive(message)
+        return self.arrive_again(message)
+
+    def arrive_again(self, message):
+        entry = make_entry(message, (self.ready if self.levels is None else self.levels.base).skip())
+        entry.seen = True
+        entry.delivery_count = 1
+        if self.ledger is not None and message.properties.persistent:
+            self.ledger.journal.keep(self.ledger, message, entry.position)
+        if message.properties.ttl_ms >= 0:
+            self.expiring = self.watchful = True
+        self.published_total += 1
+        self.put_back(entry)
+        self.dispatch()
+        return ACCEPTED
+
     def postpone(self, message):
         if self.delays is None:
             self.delays = Delays(self, self.shelf, self.ledger, self.office)
@@ -179,7 +197,7 @@ class ClassicQueue(LeveledQueue):
     # ---- what leaves at the head
 
     def is_over_limits(self):
-        """Whether something must leave for others: a queue that refuses drops nothing, however much comes back to it."""
+        """Whether something must leave for others: a queue that refuses drops nothing, however much comes back."""
         rules = self.rules
         if rules.overflow != DROP_HEAD:
             return False
@@ -188,8 +206,8 @@ class ClassicQueue(LeveledQueue):
         return rules.bytes_max >= 0 and self.ready_bytes_total() > rules.bytes_max
 
     def sweep(self):
-        """Lets go, from the head on, what has expired, is too much, or was handed out too often; then sets the alarm for
-        the next one. Stops at the first message that may stay. True if it stopped before: then nobody may get the
+        """Lets go, from the head on, what has expired, is too much, or was handed out too often; then sets the alarm
+        for the next one. Stops at the first message that may stay. True if it stopped before: then nobody may get the
         head, and the office calls again."""
         left = SWEPT_A_STEP
         while self.ready.count > 0:
@@ -321,6 +339,7 @@ class ClassicQueue(LeveledQueue):
         if self.deleted or not self.rules.carries(REJECTED):
             return PlainQueue.discard(self, entry)
         self.leave(entry)
+        entry.delivery_count += 1
         self.discarded_total += 1
         if entry.message.body is not None:
             return self.send_off(entry, REJECTED)
@@ -347,6 +366,14 @@ class ClassicQueue(LeveledQueue):
             return self.send_off(entry, DELIVERY_LIMIT)
         return self.put_back(entry)
 
+    def give_back(self, entry):
+        if self.deleted:
+            return self.end(entry)
+        self.leave(entry)
+        if entry.message.properties.ttl_ms >= 0:
+            self.expiring = self.watchful = True
+        return self.put_back(entry)
+
     # ---- the log
 
     def restore(self, book, all_seen):
@@ -360,7 +387,7 @@ class ClassicQueue(LeveledQueue):
             self.ledger.note_again(0)
         if ready < book.count or book.delay_sequence > 0:
             self.delays = Delays(self, self.shelf, self.ledger, self.office)
-            self.delays.restore(book.slots, ready, book.count - ready, book.delay_sequence)
+            self.delays.restore(book.slots, ready, book.count - ready, book.delay_sequence, all_seen)
         if book.expiring:
             self.expiring = self.watchful = True
         if self.watchful and ready > 0:

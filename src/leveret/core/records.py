@@ -78,8 +78,8 @@ def write_note(p, at, queue, first, a, b, c, kind):
     SETTLED  a messages from position `first` on are done with; their records are in segment b
     HANDED   all up to position `first` were handed out at least once
     COUNTED  the message at position `first` was handed out a times; its record is in segment b
-    KEY      the key whose digest is `first`, a, b was seen in second c; the upper octets of the kind are its own time to
-             live, see core.dedup"""
+    KEY      the key whose digest is `first`, a, b was seen in second c; the upper octets of the kind are its own time
+             to live, see core.dedup"""
     write_u64(p, at, queue)
     write_u64(p, at + 8, first)
     write_u32(p, at + 16, a)

@@ -12,6 +12,8 @@ from leveret.broker.broker import Broker
 from leveret.broker.delayed import Delayed
 from leveret.broker.policies import Policies
 from leveret.broker.recovery import recover
+from leveret.broker.reprocess.reprocessor import Reprocessor
+from leveret.broker.reprocess.schedule import Plan, Schedule
 from leveret.broker.topology import Topology
 from leveret.errors import StartupError
 from leveret.node.settings import Settings, default_data_dir
@@ -45,6 +47,19 @@ class Node:
         self.topology = Topology(self.broker)
         self.policies = Policies(self.broker)
         self.delayed = Delayed(self.broker)
+        self.reprocessor = Reprocessor(self.broker)
+        dead_letters = settings.dead_letters
+        self.schedule = Schedule(
+            self.broker,
+            self.reprocessor,
+            Plan(
+                dead_letters.queues,
+                dead_letters.every_s,
+                dead_letters.archive_after_s,
+                dead_letters.archive_exchange,
+                dead_letters.archive_queue,
+            ),
+        )
         self._session_settings = SessionSettings(
             frame_max=settings.limits.frame_max,
             channel_max=settings.limits.channel_max,
@@ -87,6 +102,8 @@ class Node:
         self.store.kick = self.kick
         self.store.start(loop)
         self.broker.start(loop, self.kick)
+        self.reprocessor.open(loop)
+        self.schedule.open(loop)
         self._watch = self._make_watch(loop)
         self._watch.start()
 
@@ -148,6 +165,8 @@ class Node:
             self._watch.stop()
         for pump in self._sessions:
             pump.pause_reading()
+        self.schedule.close()
+        await self.reprocessor.close()
         with contextlib.suppress(OSError, TimeoutError):
             await asyncio.wait_for(self.store.flush(), FLUSH_DEADLINE_S)
         for pump, session in list(self._sessions.items()):

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from leveret.broker.reprocess.schedule import parse_choice
 from leveret.catalog.arguments import DURATION_MS_MAX
 from leveret.errors import ConfigError
 from leveret.session.ack_timeouts import ACTIONS
@@ -64,6 +65,19 @@ class AlarmSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     disk_free_bytes_min: int = 64 * 1024 * 1024
 
 
+class DeadLetterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[dead_letters] which queues of dead letters are retried by themselves, and when they are given up"""
+
+    # "pattern" for queues of the virtual host /, or "vhost/pattern"; the whole name must match. None: nothing is done.
+    queues: tuple[str, ...] = ()
+    every_s: float = 3600.0
+    # What has been failing for longer goes to the archive; 0 for never.
+    archive_after_s: float = 86400.0
+    # By way of this exchange with the queue's name as the key; the default exchange's queue is made if it is missing.
+    archive_exchange: str = ""
+    archive_queue: str = "leveret.archive"
+
+
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     data_dir: str = ""
     log_level: str = "info"
@@ -73,6 +87,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     auth: AuthSettings = AuthSettings()
     storage: StorageSettings = StorageSettings()
     alarms: AlarmSettings = AlarmSettings()
+    dead_letters: DeadLetterSettings = DeadLetterSettings()
 
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -80,6 +95,9 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 MEMORY_WATERMARK_BYTES_LEAST = 1024 * 1024
 # 1 PiB, exact as a float too.
 BYTES_MOST = 2**50
+# Ten years.
+SECONDS_MOST = 10 * 365 * 24 * 3600
+NAME_OCTETS_MAX = 255
 
 
 def default_data_dir() -> str:
@@ -135,6 +153,7 @@ def _check(settings: Settings) -> None:
         raise ConfigError(f"limits.ack_timeout_action is {action!r}; use one of {', '.join(ACTIONS)}")
     _check_range("segment_bytes", settings.storage.segment_bytes, 64 * 1024, 512 * 1024 * 1024, "storage")
     _check_alarms(settings.alarms)
+    _check_dead_letters(settings.dead_letters)
 
 
 def _check_alarms(alarms: AlarmSettings) -> None:
@@ -149,6 +168,21 @@ def _check_alarms(alarms: AlarmSettings) -> None:
             f"alarms.disk_free_bytes_min is {alarms.disk_free_bytes_min}; "
             f"it must be from 0 to {BYTES_MOST}, 0 for no alarm"
         )
+
+
+def _check_dead_letters(chosen: DeadLetterSettings) -> None:
+    for text in chosen.queues:
+        try:
+            parse_choice(text)
+        except ValueError as error:
+            raise ConfigError(f"dead_letters.queues has {text!r}, which is no pattern of queues: {error}") from None
+    _check_range("every_s", chosen.every_s, 0.05, SECONDS_MOST, "dead_letters")
+    _check_range("archive_after_s", chosen.archive_after_s, 0, SECONDS_MOST, "dead_letters")
+    if not chosen.archive_queue or chosen.archive_queue.startswith("amq."):
+        raise ConfigError(f"dead_letters.archive_queue is {chosen.archive_queue!r}; it must be the name of a queue")
+    for name in ("archive_exchange", "archive_queue"):
+        if len(getattr(chosen, name).encode("utf-8", "replace")) > NAME_OCTETS_MAX:
+            raise ConfigError(f"dead_letters.{name} is longer than {NAME_OCTETS_MAX} bytes")
 
 
 def _check_range(name: str, value: float, least: float, most: float, section: str = "limits") -> None:

@@ -5,6 +5,8 @@ delay, and asks for none if the message is published or dead-lettered again."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from leveret.catalog.arguments import is_integer
 from leveret.core.properties import Properties
 from leveret.errors import SoftError
@@ -18,7 +20,7 @@ def delayed(properties: Properties) -> tuple[Properties, int]:
     """What the message goes on with, and for how many milliseconds it waits. What is no number is no delay, as with
     the plugin."""
     headers = properties.headers()
-    value = headers.get(HEADER)
+    value: Any = headers.get(HEADER)
     if isinstance(value, float) and value == value and abs(value) <= DELAY_MS_MAX:
         value = int(value)
     if not is_integer(value) or value <= 0:

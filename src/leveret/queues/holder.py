@@ -19,7 +19,7 @@ ACCEPTED = 0
 
 
 class ExchangeHolder(Queue):
-    """`route` takes a message whose time has come."""
+    """`route` takes a message whose time has come, and whether it may have been routed before a crash."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class ExchangeHolder(Queue):
         stock: Stock | None,
         office: Office,
         window: Window | None,
-        route: Callable[[Message], None],
+        route: Callable[[Message, bool], None],
     ) -> None:
         ledger = stock.ledger(record.id) if stock is not None and record.id else None
         Queue.__init__(self, record.name.encode("utf-8", "surrogateescape"), None, False, ledger)
@@ -40,7 +40,11 @@ class ExchangeHolder(Queue):
         return ACCEPTED
 
     def arrive(self, message: Message) -> int:
-        self._route(message)
+        self._route(message, False)
+        return ACCEPTED
+
+    def arrive_again(self, message: Message) -> int:
+        self._route(message, True)
         return ACCEPTED
 
     def ready_count(self) -> int:
@@ -53,7 +57,7 @@ class ExchangeHolder(Queue):
     def restore(self, book: Any, all_seen: bool) -> None:
         assert self.ledger is not None
         self.ledger.live = book.count
-        self.delays.restore(book.slots, 0, book.count, book.delay_sequence)
+        self.delays.restore(book.slots, 0, book.count, book.delay_sequence, all_seen)
 
     def has_load(self) -> bool:
         loading: bool = self.delays.has_load()

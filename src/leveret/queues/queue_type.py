@@ -44,8 +44,8 @@ def version(value: Any) -> str | None:
     return reason
 
 
-# Every argument that a queue of some type heeds, with its check, in the order in which RabbitMQ checks them; ours follow,
-# then those of other types. A name that is not here is not ours and is ignored.
+# Every argument that a queue of some type heeds, with its check, in the order in which RabbitMQ checks them; ours
+# follow, then those of other types. A name that is not here is not ours and is ignored.
 ARGUMENT_CHECKS: dict[str, Check] = {
     "x-dead-letter-exchange": check.string,
     "x-queue-type": check.string,

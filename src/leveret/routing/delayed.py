@@ -1,6 +1,6 @@
 """The x-delayed-message exchange: routes like the type it was given, after the delay that a message asks for.
 
-Compatible with RabbitMQ's plugin of that name. Where messages wait is the broker's business. Registered in registry.py."""
+Compatible with RabbitMQ's plugin of that name. Where messages wait is the broker's business. In registry.py."""
 
 from __future__ import annotations
 

@@ -62,6 +62,7 @@ class Recovery:
         for number in list(self._scans):
             if number in self._segments:
                 self._judge(number, synced)
+        self._drop_detached(synced)
         self._drop_unfinished(synced)
         # Before anything is cut: what is reported is copied first.
         self._check_ends(synced)
@@ -122,9 +123,26 @@ class Recovery:
         if rest and scan.last_sequence >= synced:
             log.warning("the torn end of the log is cut", file=str(found.path), offset=scan.end)
 
+    def _drop_detached(self, synced: int) -> None:
+        """A batch may go over several segments, and a power loss may keep the end of it and not the start. Then nothing
+        from the first segment on whose records do not follow those before it belongs to the log."""
+        last = 0
+        for number, found in list(self._segments.items()):
+            if number - 1 not in self._segments:
+                last = 0
+            first = found.index.first_sequence
+            if number in self._scans and last and last >= synced and first > last + 1:
+                # The last one goes first: what is left still shows that it does not follow.
+                for later in sorted((other for other in self._scans if other >= number), reverse=True):
+                    if later in self._segments:
+                        self._discard(later)
+                return
+            last = found.index.last_sequence or last
+
     def _drop_unfinished(self, synced: int) -> None:
-        """A batch counts as a whole or not at all: else a dead letter could be in both of its queues, and a message there
-        without the key that tells its duplicates. Nobody was told of what the last one had, unless it was synced."""
+        """A batch counts as a whole or not at all: else a dead letter could be in both of its queues, and a message
+        there without the key that tells its duplicates. Nobody was told of what the last one had, unless it was
+        synced."""
         for number in sorted(self._scans, reverse=True):
             found, scan, _ = self._scans[number]
             if number not in self._segments or not scan.records:

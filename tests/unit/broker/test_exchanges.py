@@ -79,14 +79,16 @@ def test_what_survives_is_named_by_the_id_of_the_record() -> None:
 
 
 def test_a_message_whose_time_has_come_goes_through_its_exchange() -> None:
-    routed: list[tuple[Exchange, bytes]] = []
+    routed: list[tuple[Exchange, bytes, bool]] = []
     office = Office(1_700_000_000_000)
-    exchange = make_exchange(
-        record(*DELAYED), DirectMatcher(), None, None, office, lambda where, due: routed.append((where, due.body))
-    )
+
+    def route(where: Exchange, due: Message, again: bool) -> None:
+        routed.append((where, due.body, again))
+
+    exchange = make_exchange(record(*DELAYED), DirectMatcher(), None, None, office, route)
     one = message(b"x")
     one.stamp = office.now + 10
     assert exchange.holder.publish(one) == 0
     office.now += 10
     exchange.holder.delays.ring()
-    assert routed == [(exchange, b"x")]
+    assert routed == [(exchange, b"x", False)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from leveret.broker.broker import Broker
@@ -33,12 +35,18 @@ def policies(town: Town) -> Policies:
     return Policies(town.broker)
 
 
+def undated(policy: Policy | None) -> Policy:
+    """Without the moment when it was set, which must be of today."""
+    assert policy is not None and abs(policy.set_at_ms / 1000 - time.time()) < 3600
+    return msgspec.structs.replace(policy, set_at_ms=0)
+
+
 @pytest.fixture
 def governed(monkeypatch: pytest.MonkeyPatch) -> dict[bytes, dict[str, Any]]:
     """The arguments that queues were last told to live by."""
     told: dict[bytes, dict[str, Any]] = {}
 
-    def govern(self: Classic, queue: Any, arguments: dict[str, Any]) -> None:
+    def govern(self: Classic, queue: Any, arguments: dict[str, Any], since_ms: int = 0) -> None:
         told[queue.name] = arguments
 
     monkeypatch.setattr(Classic, "govern", govern, raising=False)
@@ -50,8 +58,9 @@ def test_a_policy_is_set_found_listed_and_cleared(policies: Policies) -> None:
     assert policies.put("/", "a", "", {"max-length": 1})
     assert policies.put("/", "b", "", {"max-length": 2}, operator=True)
     b = Policy("/", "b", "^q", "queues", 3, {"message-ttl": 5})
-    assert policies.find("/", "b") == b
-    assert policies.list() == policies.list("/") == [Policy("/", "a", "", "all", 0, {"max-length": 1}), b]
+    assert undated(policies.find("/", "b")) == b
+    assert policies.list() == policies.list("/")
+    assert [undated(policy) for policy in policies.list()] == [Policy("/", "a", "", "all", 0, {"max-length": 1}), b]
     assert [policy.definition for policy in policies.list("/", operator=True)] == [{"max-length": 2}]
     assert policies.delete("/", "b")
     assert not policies.delete("/", "b")
@@ -169,8 +178,9 @@ def test_policies_survive_a_restart(tmp_path: Path) -> None:
             policies.delete("/", "gone")
             broker.apply(commands.DeclareQueue(QueueRecord("/", "q", "classic", True, False, 0, {}, 1)))
             broker.apply(commands.DeclareExchange(ExchangeRecord("/", "x", "direct", True, False, False, {})))
-        assert policies.list() == [Policy("/", "p", "^q", "queues", 4, definition)]
-        assert policies.list(operator=True) == [Policy("/", "p", "", "all", 0, {"max-length": 5}, True)]
+        assert [undated(policy) for policy in policies.list()] == [Policy("/", "p", "^q", "queues", 4, definition)]
+        (operators,) = policies.list(operator=True)
+        assert undated(operators) == Policy("/", "p", "", "all", 0, {"max-length": 5}, True)
         assert policies.of_queue(broker.catalog.topologies["/"].queues["q"]).name == "p"
         # What a commit would do to the catalog's log.
         store.catalog.rewrite(store.snapshot())

@@ -14,6 +14,8 @@ from leveret.catalog.records import (
     Policy,
     QueueRecord,
     Record,
+    ReplayFilter,
+    Reprocessing,
     User,
     Vhost,
 )
@@ -52,6 +54,11 @@ def policy(
     return Policy(vhost, name, pattern, apply_to, priority, definition, operator)
 
 
+def job(queue: str, vhost: str = "/", filter: ReplayFilter | None = None, moved: int = 0) -> Reprocessing:
+    chosen = ReplayFilter() if filter is None else filter
+    return Reprocessing(vhost, queue, "1", "origin", "", "", chosen, 0, 0.0, False, None, False, 1, 9, moved=moved)
+
+
 def catalog_of(*records: Record) -> Catalog:
     """A catalog with virtual host / and these records, made by commands as ever."""
     catalog = Catalog()
@@ -72,6 +79,8 @@ def catalog_of(*records: Record) -> Catalog:
                 catalog.apply(commands.Bind(record))
             case Policy():
                 catalog.apply(commands.PutPolicy(record))
+            case Reprocessing():
+                catalog.apply(commands.PutJob(record))
     return catalog
 
 
@@ -96,4 +105,6 @@ def _short(record: object) -> str:
             return f"vhost {name}"
         case Policy(name=name, operator=operator):
             return f"operator policy {name}" if operator else f"policy {name}"
+        case Reprocessing(queue=name):
+            return f"job {name}"
     raise TypeError(f"no such record: {record!r}")

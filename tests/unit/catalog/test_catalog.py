@@ -14,6 +14,7 @@ from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, Q
 from tests.unit.catalog.naming import (
     catalog_of,
     exchange,
+    job,
     permission,
     policy,
     queue,
@@ -33,6 +34,7 @@ def state(catalog: Catalog) -> dict[str, Any]:
             name: (topology.exchanges, topology.queues, topology.bindings_from, topology.bindings_to)
             for name, topology in catalog.topologies.items()
         },
+        "jobs": catalog.jobs,
         "policies": {name: book.all() for name, book in catalog.policies.items()},
     }
 
@@ -109,6 +111,7 @@ def test_what_is_removed_with_a_vhost_is_removed_once_and_bindings_before_their_
         commands.Unbind(to_queue("missing", "missing")),
         commands.DeletePolicy("/", "missing"),
         commands.DeletePolicy("/", "missing", operator=True),
+        commands.DeleteJob("/", "missing"),
     ],
 )
 def test_removing_what_is_not_there_changes_nothing(command: Command) -> None:
@@ -150,6 +153,17 @@ def test_a_policy_is_replaced_whole_and_removed() -> None:
     assert catalog.policies["/"].all() == [policy("p", operator=True)]
 
 
+def test_a_queue_has_one_job_which_goes_with_it() -> None:
+    catalog = catalog_of(Vhost("v"), queue("q"), queue("q", vhost="v"))
+    first, later, other = job("q"), job("q", moved=3), job("q", vhost="v")
+    for record in (first, later, other):
+        assert catalog.apply(commands.PutJob(record)) == [Added(record)]
+    assert catalog.jobs == {("/", "q"): later, ("v", "q"): other}
+    assert catalog.apply(commands.DeleteQueue("/", "q")) == [Removed(queue("q")), Removed(later)]
+    assert Removed(other) in catalog.apply(commands.DeleteVhost("v"))
+    assert catalog.jobs == {}
+
+
 def test_vhosts_keep_equal_names_apart() -> None:
     catalog = catalog_of(Vhost("v"), queue("q"), queue("q", vhost="v"), exchange("x"), to_queue("x", "q"))
     assert told(catalog.apply(commands.DeleteQueue("/", "q"))) == ["-binding x>q", "-queue q"]
@@ -173,6 +187,8 @@ def random_command(rolls: random.Random) -> Command:
             commands.DeleteUser(name),
             commands.PutPolicy(policy(name, pattern=other, operator=rolls.random() < 0.5)),
             commands.DeletePolicy("/", name, rolls.random() < 0.5),
+            commands.PutJob(job(name, moved=rolls.randrange(9))),
+            commands.DeleteJob("/", name),
         )
     )
 

@@ -11,11 +11,11 @@ import pytest
 from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.commands import Command
-from leveret.catalog.records import User, Vhost
+from leveret.catalog.records import ReplayFilter, User, Vhost
 from leveret.catalog.topology import binding_key
 from leveret.core.field_types import Float32, Int8, Int16, Int64, Timestamp, UInt8, UInt16, UInt32
 from leveret.core.tables import encode_table
-from tests.unit.catalog.naming import exchange, permission, policy, queue, to_exchange, to_queue
+from tests.unit.catalog.naming import exchange, job, permission, policy, queue, to_exchange, to_queue
 
 # What JSON can say and a policy may hold.
 EVERY_DEFINITION_VALUE: dict[str, Any] = {
@@ -42,6 +42,10 @@ EVERY_COMMAND: list[Command] = [
     commands.Unbind(to_exchange("x", "y", "key")),
     commands.PutPolicy(policy("p", EVERY_DEFINITION_VALUE, "^q", -3, "queues", operator=True)),
     commands.DeletePolicy("/", "p", operator=True),
+    commands.PutJob(
+        job("q", filter=ReplayFilter(reason="expired", headers=EVERY_DEFINITION_VALUE, body_contains=b"\xff"), moved=7)
+    ),
+    commands.DeleteJob("/", "q"),
 ]
 
 # One of each field type that a client can send.

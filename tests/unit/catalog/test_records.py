@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from leveret.catalog.records import Record, User, Vhost
-from tests.unit.catalog.naming import exchange, permission, policy, queue, to_exchange, to_queue
+from tests.unit.catalog.naming import exchange, job, permission, policy, queue, to_exchange, to_queue
 
 EVERY_RECORD: list[Record] = [
     Vhost("v", "description"),
@@ -17,6 +17,7 @@ EVERY_RECORD: list[Record] = [
     to_queue("x", "q", "k"),
     to_exchange("x", "y"),
     policy("p", {"max-length": 5, "retry-delays": ["1s", 500]}, "^q", -1, "queues", operator=True),
+    job("q", moved=3),
 ]
 
 

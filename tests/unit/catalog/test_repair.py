@@ -7,6 +7,7 @@ from leveret.catalog.catalog import Catalog
 from leveret.catalog.commands import Command
 from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, Policy, QueueRecord, User, Vhost
 from leveret.catalog.repair import is_possible, missing_vhost
+from tests.unit.catalog.naming import job
 
 QUEUE = QueueRecord("v", "q", "classic", True, False, 0, {}, 1)
 EXCHANGE = ExchangeRecord("v", "x", "topic", True, False, False, {})
@@ -24,6 +25,8 @@ BINDING = BindingRecord("v", "x", True, "q", "key", {})
         commands.DeleteQueue("v", "q"),
         commands.PutPolicy(Policy("v", "p", "", "all", 0, {"max-length": 1})),
         commands.DeletePolicy("v", "p"),
+        commands.PutJob(job("q", vhost="v")),
+        commands.DeleteJob("v", "q"),
     ],
     ids=lambda command: type(command).__name__,
 )
@@ -58,6 +61,14 @@ def test_a_binding_needs_both_of_its_ends() -> None:
     assert not is_possible(catalog, commands.Bind(BINDING))
     catalog.apply(commands.DeclareQueue(QUEUE))
     assert is_possible(catalog, commands.Bind(BINDING))
+
+
+def test_a_job_needs_its_queue() -> None:
+    catalog = Catalog()
+    catalog.apply(commands.PutVhost(Vhost("v")))
+    assert not is_possible(catalog, commands.PutJob(job("q", vhost="v")))
+    catalog.apply(commands.DeclareQueue(QUEUE))
+    assert is_possible(catalog, commands.PutJob(job("q", vhost="v")))
 
 
 def test_permissions_may_be_given_to_whoever_was_lost() -> None:

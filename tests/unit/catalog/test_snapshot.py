@@ -7,6 +7,7 @@ from leveret.catalog.catalog import Catalog
 from leveret.catalog.commands import Command
 from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, Policy, QueueRecord, User, Vhost
 from leveret.catalog.snapshot import is_durable, snapshot, survives
+from tests.unit.catalog.naming import job
 
 
 def queue(name: str, durable: bool = True, owner: int = 0, id: int = 0) -> QueueRecord:
@@ -38,6 +39,7 @@ DURABLE = [
     commands.DeclareQueue(queue("q", id=7)),
     commands.Bind(binding("x", "q")),
     commands.Bind(binding("x", "y", to_queue=False)),
+    commands.PutJob(job("q", moved=5)),
 ]
 TRANSIENT = [
     commands.DeclareExchange(exchange("passing", durable=False)),
@@ -46,6 +48,7 @@ TRANSIENT = [
     commands.Bind(binding("passing", "q")),
     commands.Bind(binding("x", "passing")),
     commands.Bind(binding("x", "exclusive")),
+    commands.PutJob(job("passing")),
 ]
 
 
@@ -61,6 +64,7 @@ def test_a_snapshot_makes_what_survives_and_nothing_else() -> None:
     assert again.topologies["/"].queues == expected.topologies["/"].queues
     assert again.topologies["/"].exchanges == expected.topologies["/"].exchanges
     assert again.topologies["/"].bindings_from == expected.topologies["/"].bindings_from
+    assert again.jobs == expected.jobs == {("/", "q"): job("q", moved=5)}
 
 
 def test_policies_are_there_before_the_queues_they_apply_to() -> None:
@@ -94,6 +98,7 @@ def test_deleting_something_durable_is_logged() -> None:
         commands.DeleteQueue("/", "q"),
         commands.DeleteExchange("/", "x"),
         commands.DeletePolicy("/", "p"),
+        commands.DeleteJob("/", "q"),
         commands.DeleteVhost("/"),
     ):
         catalog = made_by(*DURABLE)

@@ -28,10 +28,15 @@ class Owner(Queue):
     def __init__(self, ledger: Any = None) -> None:
         Queue.__init__(self, b"owner", None, False, ledger)
         self.arrived: list[Message] = []
+        self.doubted: list[bytes] = []
 
     def arrive(self, message: Message) -> int:
         self.arrived.append(message)
         return 0
+
+    def arrive_again(self, message: Message) -> int:
+        self.doubted.append(message.body)
+        return self.arrive(message)
 
     def bodies(self) -> list[bytes]:
         return [message.body for message in self.arrived]
@@ -65,13 +70,15 @@ class Bench:
         self.delays.ring()
         return self.owner.bodies()
 
-    def restarted(self) -> Bench:
+    def restarted(self, crashed_at_ms: int | None = None) -> Bench:
+        """After a stop in good order, or after a crash that is over at this moment."""
         assert self.disk is not None
         again = Bench(self.disk)
+        again.office.now += crashed_at_ms or 0
         book = self.disk.book()
         assert again.ledger is not None
         again.ledger.live = book.count
-        again.delays.restore(book.slots, 0, book.count, book.delay_sequence)
+        again.delays.restore(book.slots, 0, book.count, book.delay_sequence, crashed_at_ms is not None)
         return again
 
 
@@ -392,6 +399,29 @@ def test_a_start_finds_them_with_their_time() -> None:
     assert disk.live() == 0
 
 
+@pytest.mark.parametrize(("crashed_at_ms", "doubted"), [(None, []), (9, []), (10, [b"1"]), (25, [b"1", b"2"])])
+def test_after_a_crash_what_was_due_may_have_been_sent_on_before(
+    crashed_at_ms: int | None, doubted: list[bytes]
+) -> None:
+    disk = FakeDisk()
+    bench = Bench(disk)
+    for number in (1, 2, 3):
+        bench.add(b"%d" % number, number * 10, durable=True)
+    disk.commit()
+    again = bench.restarted(crashed_at_ms)
+    again.ring(30)
+    disk.load(again.delays)
+    assert (again.owner.bodies(), again.owner.doubted) == ([b"1", b"2", b"3"], doubted)
+
+
+def test_a_crash_with_nothing_that_waits_leaves_no_doubt() -> None:
+    disk = FakeDisk()
+    again = Bench(disk)
+    again.delays.restore(bytearray(), 0, 0, 5, True)
+    again.add(b"1", 10, durable=True)
+    assert (again.ring(10), again.owner.doubted) == ([b"1"], [])
+
+
 def test_a_start_takes_the_slots_from_where_it_is_told() -> None:
     disk = FakeDisk()
     bench = Bench(disk)
@@ -399,7 +429,7 @@ def test_a_start_takes_the_slots_from_where_it_is_told() -> None:
         bench.add(b"x", 10 + number, durable=True)
     disk.commit()
     again = Bench(disk)
-    again.delays.restore(disk.book().slots, 1, 2, 0)
+    again.delays.restore(disk.book().slots, 1, 2, 0, False)
     assert [due for _, due, _ in again.delays.waiting(0, 10)] == [NOW + 11, NOW + 12]
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 
+from leveret.core.leveled_queue import LeveledQueue
 from leveret.core.plain_queue import PlainQueue
 from tests.unit.core.fake_disk import COUNTED, HANDED, PLACED, SETTLED, FakeDisk
 from tests.unit.core.takers import Taker, ready_bodies
@@ -13,7 +14,8 @@ from tests.unit.queues.dataplane import Workbench, message
 
 
 def new_queue(single_active: bool = False) -> PlainQueue:
-    return PlainQueue(b"q", None, single_active)
+    """Without priorities the next class does nothing but answer questions about the whole."""
+    return LeveledQueue(b"q", None, single_active, None, None, False, 0)
 
 
 def publish(queue: PlainQueue, *bodies: bytes) -> None:

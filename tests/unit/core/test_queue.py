@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from leveret.core.leveled_queue import LeveledQueue
 from leveret.core.plain_queue import PlainQueue
 from leveret.core.rules import Rules
 from tests.unit.core.fake_disk import SETTLED, FakeDisk
@@ -45,7 +46,7 @@ def play(queue: PlainQueue, seed: int) -> list[object]:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_without_rules_or_with_rules_that_never_bite_it_is_the_plain_queue(seed: int) -> None:
-    plain = play(PlainQueue(b"q", None), seed)
+    plain = play(LeveledQueue(b"q", None, False, None, None, False, 0), seed)
     assert play(Bench().queue, seed) == plain
     assert play(Bench(features={"priority_max": 5}).queue, seed) == plain
     never = Bench(ttl_ms=10**9, length_max=10**9, bytes_max=10**9, delivery_limit=10**9)

@@ -27,9 +27,9 @@ def fill(queue: ClassicQueue) -> None:
     queue.publish(message(b"new"))
 
 
-def delayed(body: bytes) -> Message:
-    later = message(body, delivery_mode=2, headers={"x-delay": 10})
-    later.stamp = NOW + 10
+def delayed(body: bytes, delay_ms: int = 10) -> Message:
+    later = message(body, delivery_mode=2, headers={"x-delay": -delay_ms})
+    later.stamp = NOW + delay_ms
     return later
 
 
@@ -129,10 +129,11 @@ def test_what_comes_with_a_higher_priority_goes_out_while_the_rest_is_on_disk() 
 def test_a_released_message_has_a_record_with_room_for_its_one_queue() -> None:
     """Whatever the journal made room for last: nothing, because a message had nowhere to go, or thousands of queues."""
     for room in (0, 1000):
-        disk, office = FakeDisk(), Office(NOW)
+        disk = FakeDisk()
+        office = Office(NOW, journal=disk.journal)
         queue = ClassicQueue(b"q", None, shelf=disk.shelf, ledger=disk.ledger(), office=office)
         queue.publish(delayed(b"later"))
-        disk.journal.room = room
+        office.deliver(message(b"transient"), [ClassicQueue(b"other", None) for _ in range(room)])
         office.now = NOW + 10
         queue.delays.ring()
         queue.publish(message(b"next", delivery_mode=2))
@@ -172,17 +173,41 @@ def test_a_key_that_was_forgotten_and_seen_again_comes_back_as_the_newest() -> N
 def test_after_a_start_what_comes_goes_behind_what_waits_for_the_same_moment() -> None:
     disk, office = FakeDisk(), Office(NOW)
     first, second = [ClassicQueue(b"q", None, shelf=disk.shelf, ledger=disk.ledger(), office=office) for _ in "12"]
-    first.publish(delayed(b"1"))
+    first.publish(delayed(b"1", 5))
     first.publish(delayed(b"2"))
     disk.commit()
     rebuild, notes = Rebuild(), disk.scan(1).notes
     rebuild.add_notes(notes, 0, len(notes), 1, {1}, set())
     rebuild.books[1].finish({}, set())
     second.restore(rebuild.books[1], True)
-    disk.journal.room = 1
     second.publish(delayed(b"3"))
     disk.commit()
     office.now = NOW + 10
     second.delays.ring()
     disk.load(second.delays)
     assert ready_bodies(second) == [b"1", b"2", b"3"]
+
+
+def test_what_may_have_been_delivered_before_a_crash_says_so_and_counts_as_one_delivery() -> None:
+    for priority_max in (0, 5):
+        disk = FakeDisk()
+        queue = ClassicQueue(b"q", None, shelf=disk.shelf, ledger=disk.ledger(), priority_max=priority_max)
+        queue.publish(message(b"1", delivery_mode=2))
+        assert queue.receive_again(message(b"2", delivery_mode=2)) == 0
+        taker = Taker()
+        assert (queue.get(taker), queue.get(taker)) == (GIVEN, GIVEN)
+        assert {(entry.message.body, entry.seen, entry.delivery_count) for entry in taker.held} == {
+            (b"1", False, 0),
+            (b"2", True, 1),
+        }
+        disk.commit()
+        # The delivery of the second says nothing of the first, which may still wait.
+        assert [note.first for note in disk.notes() if note.kind == PLACED] == [1, 2]
+
+
+def test_a_full_queue_refuses_also_what_may_have_been_delivered_before() -> None:
+    queue = ClassicQueue(b"q", None)
+    queue.set_rules(Rules(length_max=1, overflow=REJECT))
+    assert queue.receive_again(message(b"1")) == 0
+    assert queue.receive_again(message(b"2")) == 1
+    assert (ready_bodies(queue), queue.refused_total) == ([b"1"], 1)

@@ -33,6 +33,9 @@ def test_without_a_file_the_defaults_hold() -> None:
     assert (limits.body_bytes_max, limits.handshake_deadline_s) == (128 * 1024 * 1024, 10.0)
     assert (limits.ack_timeout_ms, limits.ack_timeout_action) == (0, "requeue")
     assert settings.auth.loopback_users == ("guest",)
+    dead_letters = settings.dead_letters
+    assert (dead_letters.queues, dead_letters.every_s, dead_letters.archive_after_s) == ((), 3600, 86400)
+    assert (dead_letters.archive_exchange, dead_letters.archive_queue) == ("", "leveret.archive")
 
 
 def test_a_file_sets_what_it_names_and_leaves_the_rest(tmp_path: Path) -> None:
@@ -123,6 +126,19 @@ def test_a_section_that_is_no_table_is_refused_although_the_command_line_sets_so
         ('[limits]\nack_timeout_action = "drop"', "ack_timeout_action is 'drop'; use one of requeue, close"),
         ("[limits]\nhandshake_deadline_s = inf", "limits.handshake_deadline_s is inf"),
         ("[limits]\nhandshake_deadline_s = nan", "limits.handshake_deadline_s is nan"),
+        ("[dead_letters]\nevery_s = 0", "dead_letters.every_s is 0"),
+        ("[dead_letters]\narchive_after_s = -1", "dead_letters.archive_after_s is -1"),
+        (
+            '[dead_letters]\nqueues = ["ok", "(a+)+"]',
+            "dead_letters.queues has '(a+)+', which is no pattern of queues: a",
+        ),
+        (
+            '[dead_letters]\nqueues = ["shop/"]',
+            "dead_letters.queues has 'shop/', which is no pattern of queues: it names",
+        ),
+        ('[dead_letters]\narchive_queue = ""', "dead_letters.archive_queue is ''"),
+        ('[dead_letters]\narchive_queue = "amq.x"', "dead_letters.archive_queue is 'amq.x'"),
+        (f'[dead_letters]\narchive_exchange = "{"x" * 256}"', "dead_letters.archive_exchange is longer than 255 bytes"),
         ('log_level = "loud"', "log_level is 'loud'; use one of debug, info, warning, error"),
     ],
 )

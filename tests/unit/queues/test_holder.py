@@ -17,12 +17,15 @@ class Bench:
     def __init__(self, disk: FakeDisk | None = None, id: int = 4) -> None:
         self.office = Office(NOW)
         self.routed: list[bytes] = []
+        self.doubted: list[bytes] = []
         record = ExchangeRecord("/", "größe", "x-delayed-message", True, False, False, {}, id)
         self.window = make_window({}, id, disk)
         self.holder = ExchangeHolder(record, disk, self.office, self.window, self.route)
 
-    def route(self, due: Message) -> None:
+    def route(self, due: Message, again: bool) -> None:
         self.routed.append(due.body)
+        if again:
+            self.doubted.append(due.body)
 
     def publish(self, body: bytes, after_ms: int, **properties: int) -> int:
         one = message(body, **properties)
@@ -66,9 +69,23 @@ def test_what_waits_survives_under_the_id_of_the_exchange() -> None:
     assert again.holder.has_load()
     disk.read(load)
     again.holder.delays.finish_load(load)
-    assert again.routed == [b"x"]
+    # It was not due when the start found it.
+    assert (again.routed, again.doubted) == ([b"x"], [])
     disk.commit()
     assert len(disk.noted(SETTLED)) == 1
+
+
+def test_what_was_due_when_a_crash_was_over_may_have_been_routed_before() -> None:
+    disk = FakeDisk()
+    bench = Bench(disk)
+    bench.publish(b"x", 10, delivery_mode=2)
+    disk.commit()
+    again = Bench(disk)
+    again.office.now = NOW + 10
+    again.holder.restore(disk.book(4), True)
+    again.at(10)
+    disk.load(again.holder.delays)
+    assert (again.routed, again.doubted) == ([b"x"], [b"x"])
 
 
 def test_without_an_id_nothing_survives() -> None:

@@ -79,7 +79,7 @@ def test_a_bad_argument_is_refused_with_its_reason(name: str, value: Any, reason
 
 def test_a_dead_letter_exchange_of_the_wrong_type_has_words_of_its_own() -> None:
     text = refusal({"x-dead-letter-exchange": 5})
-    assert text == f"invalid type 'signedint' for arg 'x-dead-letter-exchange' in {WHAT}"
+    assert text == f"invalid arg 'x-dead-letter-exchange' for {WHAT}: {{unacceptable_type,signedint}}"
 
 
 def test_an_argument_the_type_does_not_take_is_refused_whatever_its_value() -> None:
