@@ -197,9 +197,7 @@ class Intake(Publisher):
             delay_ms = self.delay(properties)
             properties = self.timed_as
         if delay_ms > 0 and self.route.exchange.holder is not None:
-            # Where it goes is decided when its time has come; nobody could be told then that its headers are bad.
-            if properties.has_cc:
-                self.gate.resolve_copies(self.route.exchange, self.route.key, properties)
+            # Where it goes is decided when its time has come.
             targets = (self.route.exchange.holder,)
         elif properties.has_cc:
             targets = self.gate.resolve_copies(self.route.exchange, self.route.key, properties)
