@@ -197,7 +197,9 @@ class Intake(Publisher):
             delay_ms = self.delay(properties)
             properties = self.timed_as
         if delay_ms > 0 and self.route.exchange.holder is not None:
-            # Where it goes is decided when its time has come.
+            # Where it goes is decided when its time has come; nobody could be told then that its headers are bad.
+            if properties.has_cc:
+                self.gate.resolve_copies(self.route.exchange, self.route.key, properties)
             targets = (self.route.exchange.holder,)
         elif properties.has_cc:
             targets = self.gate.resolve_copies(self.route.exchange, self.route.key, properties)
@@ -232,6 +234,7 @@ class Intake(Publisher):
         if digest is None:
             self.place(message, exchange, targets, mandatory)
         elif not exchange.window.has(digest, self.office.now):
+            # What nobody has, because it was refused or no queue was there, may be sent again.
             if self.place(message, exchange, targets, mandatory):
                 exchange.window.remember(digest, self.office.now, own_ttl_of(message.properties))
         elif self.confirming:
@@ -239,7 +242,7 @@ class Intake(Publisher):
         return 0
 
     def place(self, message, exchange, targets, mandatory):
-        """Gives the message to its queues: whether none of them refused it."""
+        """Gives the message to its queues: whether there are any, and all took it."""
         count = len(targets)
         refused = False
         known = False
@@ -264,7 +267,7 @@ class Intake(Publisher):
             self.refused_total += 1
         if self.confirming:
             self.confirm(message, refused, known)
-        return not refused
+        return count > 0 and not refused
 
     def give_back(self, message):
         """basic.return: nobody wanted it."""
