@@ -8,6 +8,10 @@ from leveret.core.message cimport Message, shown
 
 cdef bytes DELIVER_ID
 
+cdef bint is_bare(Entry entry)
+@cython.locals(message=Message)
+cdef Message dressed(Queue queue, Entry entry)
+
 
 cdef class Consumer(Subscriber):
     cdef readonly Channel channel
@@ -20,12 +24,12 @@ cdef class Consumer(Subscriber):
     cdef bytes prefix
     cdef readonly unsigned long long delivered_total
 
-    @cython.locals(channel=Channel, message=Message)
+    @cython.locals(channel=Channel)
     cpdef int take(self, Entry entry) except -1
 
 
 cdef class Getter(Subscriber):
     cdef Channel channel
 
-    @cython.locals(channel=Channel, message=Message)
+    @cython.locals(channel=Channel)
     cpdef int take(self, Entry entry) except -1

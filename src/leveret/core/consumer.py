@@ -12,6 +12,17 @@ if not cython.compiled:
 DELIVER_ID = b"\x00\x3c\x00\x3c"
 
 
+def is_bare(entry):
+    """Whether the message goes out as it came, as nearly all do."""
+    return entry.delivery_count == 0 and not entry.message.properties.has_bcc
+
+
+def dressed(queue, entry):
+    """The message as this consumer is to see it: with what the queue adds, and without what is not for clients."""
+    message = queue.dressed(entry)
+    return shown(message) if message.properties.has_bcc else message
+
+
 class Consumer(Subscriber):
     def __init__(self, channel, queue, tag, no_ack, exclusive, priority, prefetch_count, prefetch_bytes, arguments):
         Subscriber.__init__(self)
@@ -48,18 +59,19 @@ class Consumer(Subscriber):
         self.delivered_total += 1
         self.waited = 0
         channel.hold(entry, self)
-        message = self.queue.dressed(entry) if entry.delivery_count > 0 else entry.message
         return write_deliver(
             channel.outbox,
             channel.number,
             self.prefix,
             channel.last_tag,
             entry.seen,
-            shown(message) if message.properties.has_bcc else message,
+            entry.message if is_bare(entry) else dressed(self.queue, entry),
             channel.intake.payload_max,
         )
 
     def hand(self, message, redelivered):
+        if message.properties.has_bcc:
+            return self.hand(shown(message), redelivered)
         channel = self.channel
         channel.last_tag += 1
         channel.delivered_total += 1
@@ -71,7 +83,7 @@ class Consumer(Subscriber):
             self.prefix,
             channel.last_tag,
             redelivered,
-            shown(message) if message.properties.has_bcc else message,
+            message,
             channel.intake.payload_max,
         )
 
@@ -101,18 +113,19 @@ class Getter(Subscriber):
         channel.last_tag += 1
         channel.delivered_total += 1
         channel.hold(entry, self)
-        message = self.queue.dressed(entry) if entry.delivery_count > 0 else entry.message
         return write_get_ok(
             channel.outbox,
             channel.number,
             channel.last_tag,
             entry.seen,
-            shown(message) if message.properties.has_bcc else message,
+            entry.message if is_bare(entry) else dressed(self.queue, entry),
             self.queue.ready_count(),
             channel.intake.payload_max,
         )
 
     def hand(self, message, redelivered):
+        if message.properties.has_bcc:
+            return self.hand(shown(message), redelivered)
         channel = self.channel
         channel.last_tag += 1
         channel.delivered_total += 1
@@ -121,7 +134,7 @@ class Getter(Subscriber):
             channel.number,
             channel.last_tag,
             redelivered,
-            shown(message) if message.properties.has_bcc else message,
+            message,
             self.queue.ready_count(),
             channel.intake.payload_max,
         )

@@ -70,8 +70,12 @@ cdef class Intake(Publisher):
     @cython.locals(message=Message, targets=tuple, properties=Properties, delay_ms="unsigned long long")
     cdef int complete(self, bytes body) except -1
     cdef unsigned long long delay(self, Properties properties) except? 0
-    @cython.locals(queue=Queue, i=Py_ssize_t, count=Py_ssize_t, refused=bint, known=bint, answer=int, digest=bytes)
-    cdef int place(self, Message message, Exchange exchange, tuple targets, bint mandatory) except -1
+    @cython.locals(digest=bytes)
+    cdef int place_once(self, Message message, Exchange exchange, tuple targets, bint mandatory) except -1
+    @cython.locals(queue=Queue, i=Py_ssize_t, count=Py_ssize_t, refused=bint, known=bint, answer=int)
+    cdef bint place(self, Message message, Exchange exchange, tuple targets, bint mandatory) except -1
+    @cython.locals(returned=Message)
+    cdef int give_back(self, Message message) except -1
     cdef int confirm(self, Message message, bint refused, bint known) except -1
     cdef int acknowledge(self, unsigned long long upto_seq) except -1
     cpdef object flush_confirms(self)

@@ -214,7 +214,10 @@ class Intake(Publisher):
         if self.pending is not None:
             self.pending.append((message, self.route.exchange, targets, self.mandatory))
             return 0
-        return self.place(message, self.route.exchange, targets, self.mandatory)
+        if self.route.exchange.window is not None:
+            return self.place_once(message, self.route.exchange, targets, self.mandatory)
+        self.place(message, self.route.exchange, targets, self.mandatory)
+        return 0
 
     def delay(self, properties):
         """How long the message is to wait; what becomes of its properties is in `timed_as`. May raise."""
@@ -223,21 +226,28 @@ class Intake(Publisher):
             self.timed = properties
         return self.timed_ms
 
+    def place_once(self, message, exchange, targets, mandatory):
+        """The same for an exchange that takes each message once."""
+        digest = digest_of(message.properties)
+        if digest is None:
+            self.place(message, exchange, targets, mandatory)
+        elif not exchange.window.has(digest, self.office.now):
+            # What nobody has, because it was refused or no queue was there, may be sent again.
+            if self.place(message, exchange, targets, mandatory):
+                exchange.window.remember(digest, self.office.now, own_ttl_of(message.properties))
+        elif self.confirming:
+            self.confirm(message, False, True)
+        return 0
+
     def place(self, message, exchange, targets, mandatory):
+        """Gives the message to its queues: whether there are any, and all took it."""
         count = len(targets)
         refused = False
         known = False
-        digest = None
-        if exchange.window is not None:
-            digest = digest_of(message.properties)
-            if digest is not None and exchange.window.has(digest, self.office.now):
-                return self.confirm(message, False, True) if self.confirming else 0
         if count == 0:
             exchange.unroutable_total += 1
             if mandatory:
-                self.returned_total += 1
-                returned = shown(message) if message.properties.has_bcc else message
-                write_return(self.outbox, self.channel, NO_ROUTE, NO_ROUTE_TEXT, returned, self.payload_max)
+                self.give_back(message)
         else:
             exchange.routed_total += 1
             message.lone = count == 1
@@ -248,16 +258,20 @@ class Intake(Publisher):
                 if not queue.deleted:
                     answer = queue.publish(message)
                     if answer != ACCEPTED:
-                        refused = refused or answer == REFUSED
                         known = True
+                        if answer == REFUSED:
+                            refused = True
         if refused:
             self.refused_total += 1
-        # What nobody has, because it was refused or no queue was there, may be sent again.
-        if digest is not None and count > 0 and not refused:
-            exchange.window.remember(digest, self.office.now, own_ttl_of(message.properties))
         if self.confirming:
             self.confirm(message, refused, known)
-        return 0
+        return count > 0 and not refused
+
+    def give_back(self, message):
+        """basic.return: nobody wanted it."""
+        self.returned_total += 1
+        returned = shown(message) if message.properties.has_bcc else message
+        return write_return(self.outbox, self.channel, NO_ROUTE, NO_ROUTE_TEXT, returned, self.payload_max)
 
     # ---- confirms
 
@@ -320,7 +334,10 @@ class Intake(Publisher):
         self.pending = []
         refused = self.refused_total
         for message, exchange, targets, mandatory in pending:
-            self.place(message, exchange, targets, mandatory)
+            if exchange.window is not None:
+                self.place_once(message, exchange, targets, mandatory)
+            else:
+                self.place(message, exchange, targets, mandatory)
         return self.refused_total == refused
 
     def rollback(self):

@@ -11,10 +11,9 @@ from leveret.core.ready cimport ReadyList
 cdef class LeveledQueue(PlainQueue):
     cdef Levels levels
 
-    cdef int push_to_level(self, Message message) except -1
+    cdef int step_down(self) except -1
     @cython.locals(level=ReadyList)
     cdef int put_back(self, Entry entry) except -1
-    cdef int step_down(self) except -1
     @cython.locals(level=ReadyList)
     cpdef object finish_load(self, Load load)
     cpdef bint is_loading(self, Load load) except -1

@@ -20,7 +20,10 @@ class LeveledQueue(PlainQueue):
 
     # ---- in and out
 
-    def push_to_level(self, message):
+    def push(self, message):
+        """At the end of its priority."""
+        if self.levels is None:
+            return PlainQueue.push(self, message)
         if self.ledger is not None and message.properties.persistent:
             self.ledger.journal.keep(self.ledger, message, self.levels.base.next_position)
         self.levels.push(message)
@@ -33,10 +36,6 @@ class LeveledQueue(PlainQueue):
         self.levels.list_for(entry.message.properties.priority).put_back(entry)
         self.ready = self.levels.top()
         return 0
-
-    def give(self, subscriber):
-        PlainQueue.give(self, subscriber)
-        return self.step_down()
 
     def lend_quietly(self, subscriber):
         PlainQueue.lend_quietly(self, subscriber)

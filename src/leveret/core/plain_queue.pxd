@@ -11,6 +11,7 @@ from leveret.core.shelf cimport Shelf
 
 cdef class PlainQueue(Queue):
     cdef readonly ReadyList ready
+    cdef readonly bint watchful
     cdef bint by_priority
     cdef Shelf shelf
     cdef list awaiting
@@ -25,8 +26,11 @@ cdef class PlainQueue(Queue):
     cdef readonly unsigned long long discarded_total
 
     cpdef int publish(self, Message message) except -1
+    cdef int push(self, Message message) except -1
+    cdef int publish_by_rules(self, Message message) except -1
+    @cython.final
     @cython.locals(subscriber=Subscriber, position="unsigned long long")
-    cdef bint hand_straight(self, Message message) except -1
+    cdef int take_in(self, Message message) except -1
     @cython.locals(message=Message)
     cpdef int lend(self, Subscriber subscriber, Entry entry) except -1
     @cython.locals(entry=Entry)
@@ -35,6 +39,7 @@ cdef class PlainQueue(Queue):
     cdef int give_for_good(self, Subscriber subscriber) except -1
     @cython.locals(subscriber=Subscriber)
     cpdef int dispatch(self) except -1
+    cdef int dispatch_by_rules(self) except -1
     cpdef int get(self, Subscriber getter) except -1
     @cython.locals(entry=Entry)
     cpdef int lend_quietly(self, Subscriber subscriber) except -1

@@ -29,12 +29,15 @@ class PlainQueue(Queue):
         "shelf",
         "unacked_bytes",
         "unacked_count",
+        "watchful",
     )
 
     def __init__(self, name, record, single_active=False, shelf=None, ledger=None, lazy=False):
         Queue.__init__(self, name, record, single_active, ledger)
         self.shelf = shelf
         self.ready = ReadyList(shelf, ledger, lazy)
+        # Whether there is more to a message than its place: the queue has rules, or some message may expire.
+        self.watchful = False
         # True if messages are not handed out in the order of their positions.
         self.by_priority = False
         # Called once each when bodies have come from disk: gets that found none in memory.
@@ -53,30 +56,39 @@ class PlainQueue(Queue):
     # ---- messages in
 
     def publish(self, message):
+        if self.watchful or message.properties.special:
+            return self.publish_by_rules(message)
+        return self.take_in(message)
+
+    def publish_by_rules(self, message):
+        """The same where there is more to it."""
+        raise AssertionError("a queue with rules must say how it takes messages")
+
+    def take_in(self, message):
+        """To the consumer whose turn it is, if nothing waits before it and there is one; else to the tail."""
         self.published_total += 1
-        if self.ready.count == 0 and self.rota is not None and self.hand_straight(message):
-            return ACCEPTED
-        if self.ledger is not None and message.properties.persistent:
-            self.ledger.journal.keep(self.ledger, message, self.ready.next_position)
-        self.ready.push(message)
+        if self.ready.count == 0 and self.rota is not None:
+            subscriber = self.rota.next()
+            if subscriber is not None:
+                self.delivered_total += 1
+                position = self.ready.skip()
+                if subscriber.no_ack:
+                    # Gone before it could be written.
+                    self.settled_total += 1
+                    subscriber.hand(message, False)
+                else:
+                    if self.ledger is not None and message.properties.persistent:
+                        self.ledger.journal.keep(self.ledger, message, position)
+                    self.lend(subscriber, make_entry(message, position))
+                return ACCEPTED
+        self.push(message)
         return ACCEPTED
 
-    def hand_straight(self, message):
-        """Past the empty ready list to the consumer whose turn it is; false if none can take it."""
-        subscriber = self.rota.next()
-        if subscriber is None:
-            return False
-        self.delivered_total += 1
-        position = self.ready.skip()
-        if subscriber.no_ack:
-            # Gone before it could be written.
-            self.settled_total += 1
-            subscriber.hand(message, False)
-            return True
+    def push(self, message):
+        """At the tail, and into the log."""
         if self.ledger is not None and message.properties.persistent:
-            self.ledger.journal.keep(self.ledger, message, position)
-        self.lend(subscriber, make_entry(message, position))
-        return True
+            self.ledger.journal.keep(self.ledger, message, self.ready.next_position)
+        return self.ready.push(message)
 
     # ---- messages out
 
@@ -125,6 +137,8 @@ class PlainQueue(Queue):
         return 0
 
     def dispatch(self):
+        if self.watchful:
+            return self.dispatch_by_rules()
         if self.rota is None:
             return 0
         while self.ready.count > 0:
@@ -137,6 +151,10 @@ class PlainQueue(Queue):
                     return 0
             self.give(subscriber)
         return 0
+
+    def dispatch_by_rules(self):
+        """The same where not everything may be handed out."""
+        raise AssertionError("a queue with rules must say how it hands out")
 
     def get(self, getter):
         if self.ready.count == 0:

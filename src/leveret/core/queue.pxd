@@ -18,7 +18,6 @@ cdef class ClassicQueue(LeveledQueue):
     cdef readonly Office office
     cdef readonly Rules rules
     cdef bint expiring
-    cdef readonly bint watchful
     cdef readonly unsigned long long alarm_at
     cdef dict doomed
     cdef readonly Delays delays
@@ -37,7 +36,7 @@ cdef class ClassicQueue(LeveledQueue):
     cpdef int arrive_again(self, Message message) except -1
     cpdef int postpone(self, Message message) except -1
     @cython.locals(subscriber=Subscriber)
-    cpdef int dispatch(self) except -1
+    cdef int dispatch_by_rules(self) except -1
     @cython.locals(answer=int)
     cpdef int get(self, Subscriber getter) except -1
     @cython.locals(rules=Rules)

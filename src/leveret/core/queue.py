@@ -42,7 +42,6 @@ class ClassicQueue(LeveledQueue):
         "office",
         "refused_total",
         "rules",
-        "watchful",
     )
 
     def __init__(
@@ -89,11 +88,6 @@ class ClassicQueue(LeveledQueue):
 
     # ---- messages in
 
-    def publish(self, message):
-        if self.watchful or message.properties.special:
-            return self.publish_by_rules(message)
-        return PlainQueue.publish(self, message)
-
     def publish_by_rules(self, message):
         if self.window is None:
             return self.receive(message)
@@ -126,12 +120,7 @@ class ClassicQueue(LeveledQueue):
 
     def arrive(self, message):
         """At the tail, whatever the limits: what is too much leaves at the head."""
-        if self.levels is None:
-            PlainQueue.publish(self, message)
-        else:
-            self.published_total += 1
-            if self.ready.count > 0 or self.rota is None or not self.hand_straight(message):
-                self.push_to_level(message)
+        self.take_in(message)
         if self.ready.count == 0:
             return ACCEPTED
         if message.properties.ttl_ms >= 0:
@@ -167,9 +156,7 @@ class ClassicQueue(LeveledQueue):
 
     # ---- messages out
 
-    def dispatch(self):
-        if not self.watchful:
-            return PlainQueue.dispatch(self)
+    def dispatch_by_rules(self):
         if self.sweep() or self.rota is None:
             return 0
         while self.ready.count > 0:
@@ -182,6 +169,7 @@ class ClassicQueue(LeveledQueue):
                     return 0
             else:
                 self.give(subscriber)
+                self.step_down()
             if self.sweep():
                 return 0
         return 0
@@ -190,6 +178,7 @@ class ClassicQueue(LeveledQueue):
         if self.watchful and self.sweep():
             return LATER
         answer = PlainQueue.get(self, getter)
+        self.step_down()
         if self.watchful and answer != EMPTY:
             self.sweep()
         return answer

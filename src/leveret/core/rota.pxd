@@ -7,12 +7,15 @@ from leveret.core.ring cimport Ring
 @cython.final
 cdef class Rota:
     # Rings of waiting subscribers, highest priority first; priorities holds each ring's priority.
+    cdef Subscriber alone
     cdef list rings
     cdef list priorities
     cdef list left
 
     @cython.locals(i=Py_ssize_t, ring=Ring)
     cpdef int add(self, Subscriber subscriber) except -1
+    @cython.locals(i=Py_ssize_t, ring=Ring)
+    cdef bint is_empty(self)
     @cython.locals(i=Py_ssize_t, ring=Ring, subscriber=Subscriber)
     cpdef Subscriber next(self)
     @cython.locals(i=Py_ssize_t, ring=Ring, other=Subscriber, others=list)

@@ -7,9 +7,11 @@ from leveret.core.ring import Ring
 
 
 class Rota:
-    __slots__ = ("left", "priorities", "rings")
+    __slots__ = ("alone", "left", "priorities", "rings")
 
     def __init__(self):
+        # The only one that waits, if there is only one: most queues have one consumer, which is asked at every message.
+        self.alone = None
         self.rings = []
         self.priorities = []
         # How many of each ring have left the queue and are passed over when their turn comes.
@@ -17,6 +19,7 @@ class Rota:
 
     def add(self, subscriber):
         subscriber.waiting = True
+        self.alone = subscriber if self.is_empty() else None
         i = 0
         while i < len(self.priorities) and self.priorities[i] > subscriber.priority:
             i += 1
@@ -28,8 +31,18 @@ class Rota:
         ring.push(subscriber)
         return 0
 
+    def is_empty(self):
+        for i in range(len(self.rings)):
+            ring = self.rings[i]
+            if ring.count > 0:
+                return False
+        return True
+
     def next(self):
         """The one whose turn it is, or None if nobody can take."""
+        if self.alone is not None and self.alone.can_take():
+            return self.alone
+        self.alone = None
         for i in range(len(self.rings)):
             ring = self.rings[i]
             while ring.count > 0:
@@ -51,6 +64,7 @@ class Rota:
         if not subscriber.waiting:
             return 0
         subscriber.waiting = False
+        self.alone = None
         i = 0
         while self.priorities[i] != subscriber.priority:
             i += 1
