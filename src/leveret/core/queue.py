@@ -207,6 +207,10 @@ class ClassicQueue(LeveledQueue):
                 if over and not self.rules.buries and not self.ready.has_load():
                     self.ready.warm_up()
                     if not self.ready.has_next():
+                        if left == 0:
+                            self.office.go_on_later(self)
+                            return True
+                        left -= 1
                         self.dropped_total += 1
                         self.ready.drop_next()
                         self.step_down()
