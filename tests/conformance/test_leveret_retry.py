@@ -272,7 +272,7 @@ def test_a_policy_that_goes_leaves_those_that_wait(
 
 def test_a_restart_in_the_middle(tmp_path: Path) -> None:
     """Policy, tier and time are kept, and the lot with what is in it."""
-    definition = {"retry-delays": "1500ms, 50ms", "parking-lot": "lot"}
+    definition = {"retry-delays": "5s, 50ms", "parking-lot": "lot"}
     with running(tmp_path) as broker, connected(broker) as client:
         broker.call(lambda node: node.policies.put("/", "retries", "^q$", definition))
         client.call(1, "queue.declare", queue="q", durable=True)
@@ -283,7 +283,7 @@ def test_a_restart_in_the_middle(tmp_path: Path) -> None:
     with running(tmp_path) as broker, connected(broker) as client:
         assert delayed_count(broker, "q") == 1
         assert fail(client, "q") == 1
-        assert time.monotonic() - began >= 1.4
+        assert time.monotonic() - began >= 4.9
         assert fail(client, "q") == 2
         wait_for_ready_in_lot(client)
         client.log_out()
