@@ -7,6 +7,9 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Helpers whose asserts are to tell what they compared; before anybody imports them.
+pytest.register_assert_rewrite("tests.contract.letters")
+
 PURE = os.environ.get("LEVERET_PURE", "") not in ("", "0")
 
 # No deadline: other work on the machine must not fail a test. `fuzz` is what `make fuzz` uses.

@@ -13,7 +13,8 @@ from benchmarks.broker.peers import Peer, Running
 
 # rate: messages (fanout: deliveries) a second; cpu_us: broker CPU for each; p50_us, p99_us: end to end, or until the
 # confirm; memory_mib: resident, at its peak or idle; seconds: how long it took; bytes_each: memory a queue or
-# connection; cost_ratio: CPU a message with many bindings to that with few; sync_us: one bare write and fdatasync
+# connection; cost_ratio: CPU a message with many bindings to that with few; plain_ratio: the rate
+# with rules to that without; sync_us: one bare write and fdatasync
 # there right before; sync_ratio: time a message to that; end_ratio: rate of the last quarter of a drain to that of
 # the first; messages: how many lay in the queue; noise: share of the machine that others used.
 # A case with stages puts the name of the stage before: "drain.rate".

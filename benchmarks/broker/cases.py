@@ -26,6 +26,16 @@ def _topic(bench: Bench, broker: Running) -> Figures:
     return many | {"cost_ratio": many["cpu_us"] / max(few["cpu_us"], 1e-9)}
 
 
+def _ruled(*options: str) -> Callable[[Bench, Running], Figures]:
+    """A queue with an expiry, a limit, priorities and dead letters against a plain one, one right after the other."""
+
+    def measure(bench: Bench, broker: Running) -> Figures:
+        plain, ruled = (throughput(*options, *more)(bench, broker) for more in ((), RULES))
+        return ruled | {"plain_ratio": ruled["rate"] / max(plain["rate"], 1e-9)}
+
+    return measure
+
+
 def _latency(bench: Bench, broker: Running) -> Figures:
     report = bench.load.run(
         broker.port, broker.pid, "--latency", "--rate", "5000", "--seconds", str(bench.seconds), "--size", "16"
@@ -64,6 +74,12 @@ def _start(bench: Bench, broker: Running) -> Figures:
 
 
 ACKED = ("--size", "1024", "--ack", "100", "--prefetch", "1000", "--confirm", str(CONFIRM_WINDOW))
+RULES = (
+    "--queue-args",
+    "x-message-ttl=60000,x-max-length=1000000,x-max-priority=5,x-dead-letter-exchange=amq.fanout",
+    "--priorities",
+    "5",
+)
 FANOUT = ("--size", "16", "--exchange-type", "fanout", "--queues", "10")
 HEADERS = ("--size", "16", "--exchange-type", "headers", "--bindings", "1000")
 
@@ -87,6 +103,12 @@ CASES: dict[str, Case] = {
             "1 KiB, ack every 100, prefetch 1000, confirms",
             throughput(*ACKED),
             (Goal("rate", 400_000, "400 k/s", at_least=True),),
+        ),
+        Case(
+            "rules",
+            "the same with TTL, max-length, 5 priorities, DLX",
+            _ruled(*ACKED),
+            (Goal("plain_ratio", 0.6, "0.6x plain", at_least=True),),
         ),
         Case(
             "fanout",

@@ -9,9 +9,7 @@ import pytest
 from tests.conformance.conftest import Connect, client, connect, target, topology
 from tests.conformance.target import Target
 from tests.conformance.topology import unique_name
-
-pytest.register_assert_rewrite("tests.contract.letters")
-from tests.contract.letters import Publisher, Table  # noqa: E402
+from tests.contract.letters import Publisher, Table
 
 __all__ = ["client", "connect", "target", "topology"]
 

@@ -13,7 +13,7 @@ from leveret.core.contract import Subscriber
 from leveret.core.dedup import Window
 from leveret.core.office import Office
 from leveret.core.queue import ClassicQueue
-from tests.property.rules_reference import EXPIRED, TOTALS, Note, ReferenceQueue, ReferenceWindow
+from tests.property.rules_reference import EXPIRED, REJECTED, TOTALS, Note, ReferenceQueue, ReferenceWindow
 from tests.unit.core.fake_disk import FakeDisk
 
 EMPTY, GIVEN, LATER = 0, 1, 2
@@ -232,7 +232,8 @@ class RulesJudge:
 
     def explain_letter(self, desk: Desk, note: Note, letter: Any) -> None:
         assert letter.queue is desk.real and desk.model.terms.buries
-        assert letter.deliveries == note.returns
+        # One that is rejected was handed out once more than it came back.
+        assert letter.deliveries == note.returns + (letter.reason == REJECTED)
         kept = desk.real.ledger is not None and note.persistent and note.place > 0
         desk.model.totals["buried"] += 1
         if note.number in desk.leaving:

@@ -10,10 +10,10 @@ from leveret.core.wording import shown_type
 from leveret.errors import SoftError
 
 
-def resolve_copies(router: Router, exchange: Exchange, key: bytes, properties: Properties) -> tuple[Queue, ...]:
-    """The queues for all keys of a message."""
+def copy_keys(properties: Properties) -> list[bytes]:
+    """The further keys. Raises if a header is no list."""
     headers = properties.headers()
-    keys = [key]
+    keys = []
     for name in ("CC", "BCC"):
         if name not in headers:
             continue
@@ -22,5 +22,10 @@ def resolve_copies(router: Router, exchange: Exchange, key: bytes, properties: P
             reason = f'{{unacceptable_type_in_header,"{name}",{shown_type(copies)}}}'
             raise SoftError(406, f"invalid message: {reason}")
         keys += [copy.encode("utf-8", "surrogateescape") for copy in copies if isinstance(copy, str)]
-    targets: tuple[Queue, ...] = router.resolve(exchange, keys, properties)
+    return keys
+
+
+def resolve_copies(router: Router, exchange: Exchange, key: bytes, properties: Properties) -> tuple[Queue, ...]:
+    """The queues for all keys of a message."""
+    targets: tuple[Queue, ...] = router.resolve(exchange, [key, *copy_keys(properties)], properties)
     return targets

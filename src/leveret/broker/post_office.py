@@ -25,6 +25,7 @@ CARRIED_A_TURN = 256
 # How soon it is tried again when the disk is behind.
 CONGESTED_S = 0.005
 RETRY_HEADER = "x-retry-count"
+KEY_OCTETS_MAX = 255
 # As core.office numbers them.
 REJECTED, DELIVERY_LIMIT = 1, 4
 
@@ -132,7 +133,8 @@ class PostOffice:
             return
         properties, keys = self._died(letter, rules.dead_letter_key)
         targets = vhost.router.resolve(exchange, keys, properties)
-        if not targets:
+        # A declared dead-letter key may be longer than any message can carry.
+        if not targets or len(keys[0]) > KEY_OCTETS_MAX:
             self.unroutable_total += 1
             return
         free = [target for target in targets if target.record is None or not is_cycle(properties, target.record.name)]

@@ -27,6 +27,7 @@ def recover(broker: Broker) -> None:
     store.snapshot = lambda: [encode_command(command) for command in snapshot(broker.catalog)]
     store.all_queues = broker.all_queues
     store.on_calm = broker.disk_calmed
+    store.tick = broker.tick
     store.collect_unacked = broker.collect_unacked
     # Not merely without users: an operator may have deleted them all, guest first.
     if not found or (store.catalog.damaged and not broker.catalog.users):

@@ -105,6 +105,11 @@ class Topology:
         if "x-dead-letter-exchange" in arguments:
             who.access.check_queue(READ, name)
             who.access.check_exchange(WRITE, arguments["x-dead-letter-exchange"])
+        if "x-parking-lot" in arguments:
+            # Messages go there by the default exchange, and it is made if it is not there.
+            who.access.check_queue(READ, name)
+            who.access.check_exchange(WRITE, "")
+            who.access.check_queue(CONFIGURE, arguments["x-parking-lot"])
         self._broker.apply(commands.DeclareQueue(record))
         created: Queue = vhost.queues[octets(name)]
         return created

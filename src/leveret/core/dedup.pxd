@@ -27,7 +27,7 @@ cdef class Window(Noting):
     cdef bint is_over(self, unsigned long long value, unsigned long long now)
     cpdef bint has(self, bytes digest, unsigned long long now) except -1
     @cython.locals(own="unsigned long long")
-    cpdef int remember(self, bytes digest, unsigned long long now, unsigned long long own_ttl_ms) except -1
+    cpdef int remember(self, bytes digest, unsigned long long now, unsigned long long own_ttl_ms, bint persistent) except -1
     cdef int forget_old(self, unsigned long long now) except -1
     cpdef bint note_again(self, unsigned long long segment) except -1
     cpdef object restore(self, list found, unsigned long long now)

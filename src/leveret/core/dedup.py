@@ -79,12 +79,13 @@ class Window(Noting):
         self.duplicates_total += 1
         return True
 
-    def remember(self, digest, now, own_ttl_ms):
-        """The message with this key was taken. It may wish for a time to live of its own, else 0."""
+    def remember(self, digest, now, own_ttl_ms, persistent):
+        """The message with this key was taken. It may wish for a time to live of its own, else 0. The key survives if
+        the message does: one that is lost with a restart may be sent again."""
         own = min((own_ttl_ms + OWN_TTL_UNIT_MS - 1) // OWN_TTL_UNIT_MS, OWN_TTL_MASK)
         self.keys[digest] = make_value(now, own)
         self.forget_old(now)
-        if self.journal is not None:
+        if self.journal is not None and persistent:
             self.unnoted.append(digest)
             self.journal.touch(self)
         return 0

@@ -70,7 +70,7 @@ cdef class Intake(Publisher):
     @cython.locals(message=Message, targets=tuple, properties=Properties, delay_ms="unsigned long long")
     cdef int complete(self, bytes body) except -1
     cdef unsigned long long delay(self, Properties properties) except? 0
-    @cython.locals(digest=bytes)
+    @cython.locals(digest=bytes, properties=Properties)
     cdef int place_once(self, Message message, Exchange exchange, tuple targets, bint mandatory) except -1
     @cython.locals(queue=Queue, i=Py_ssize_t, count=Py_ssize_t, refused=bint, known=bint, answer=int)
     cdef bint place(self, Message message, Exchange exchange, tuple targets, bint mandatory) except -1
@@ -82,6 +82,7 @@ cdef class Intake(Publisher):
     cpdef object abandon(self)
     cpdef object start_confirming(self)
     cpdef object start_transaction(self)
+    @cython.locals(message=Message, exchange=Exchange, targets=tuple, mandatory=bint)
     cpdef object commit(self)
     cpdef object forget_permissions(self)
 

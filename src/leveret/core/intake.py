@@ -206,7 +206,8 @@ class Intake(Publisher):
         else:
             targets = self.router.resolve(self.route.exchange, [self.route.key], properties)
         message = make_message(self.route.address, properties, body)
-        message.stamp = self.office.now + delay_ms
+        # In a transaction nothing has arrived before it is committed.
+        message.stamp = delay_ms if self.pending is not None else self.office.now + delay_ms
         if len(self.properties.raw) > REMEMBERED_PROPERTIES_BYTES:
             self.properties = None
             self.inspected = None
@@ -232,14 +233,16 @@ class Intake(Publisher):
         if digest is None:
             self.place(message, exchange, targets, mandatory)
         elif not exchange.window.has(digest, self.office.now):
+            # What nobody has, because it was refused or no queue was there, may be sent again.
             if self.place(message, exchange, targets, mandatory):
-                exchange.window.remember(digest, self.office.now, own_ttl_of(message.properties))
+                properties = message.properties
+                exchange.window.remember(digest, self.office.now, own_ttl_of(properties), properties.persistent)
         elif self.confirming:
             self.confirm(message, False, True)
         return 0
 
     def place(self, message, exchange, targets, mandatory):
-        """Gives the message to its queues: whether none of them refused it."""
+        """Gives the message to its queues: whether there are any, and all took it."""
         count = len(targets)
         refused = False
         known = False
@@ -264,7 +267,7 @@ class Intake(Publisher):
             self.refused_total += 1
         if self.confirming:
             self.confirm(message, refused, known)
-        return not refused
+        return count > 0 and not refused
 
     def give_back(self, message):
         """basic.return: nobody wanted it."""
@@ -333,6 +336,7 @@ class Intake(Publisher):
         self.pending = []
         refused = self.refused_total
         for message, exchange, targets, mandatory in pending:
+            message.stamp += self.office.now
             if exchange.window is not None:
                 self.place_once(message, exchange, targets, mandatory)
             else:

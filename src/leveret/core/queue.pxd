@@ -8,6 +8,7 @@ from leveret.core.message cimport Message, make_message
 from leveret.core.octets cimport read_u64
 from leveret.core.office cimport DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED, Letter, Office
 from leveret.core.plain_queue cimport PlainQueue
+from leveret.core.properties cimport Properties
 from leveret.core.rules cimport DROP_HEAD, REJECT_AND_BURY, Rules
 
 cdef Py_ssize_t SLOT_BYTES, SWEPT_A_STEP
@@ -28,7 +29,7 @@ cdef class ClassicQueue(LeveledQueue):
     cdef readonly unsigned long long buried_total
 
     cpdef object set_rules(self, Rules rules, unsigned long long since=*)
-    @cython.locals(digest=bytes, answer=int)
+    @cython.locals(digest=bytes, answer=int, properties=Properties)
     cdef int publish_by_rules(self, Message message) except -1
     @cython.locals(rules=Rules)
     cdef bint would_overflow(self, Py_ssize_t size) except -1

@@ -98,7 +98,8 @@ class ClassicQueue(LeveledQueue):
             return KNOWN
         answer = self.receive(message)
         if answer == ACCEPTED:
-            self.window.remember(digest, self.office.now, own_ttl_of(message.properties))
+            properties = message.properties
+            self.window.remember(digest, self.office.now, own_ttl_of(properties), properties.persistent)
         return answer
 
     def receive(self, message):
@@ -141,6 +142,7 @@ class ClassicQueue(LeveledQueue):
         entry.delivery_count = 1
         if self.ledger is not None and message.properties.persistent:
             self.ledger.journal.keep(self.ledger, message, entry.position)
+            self.ledger.count(entry.position, 1, message.location)
         if message.properties.ttl_ms >= 0:
             self.expiring = self.watchful = True
         self.published_total += 1
@@ -205,6 +207,10 @@ class ClassicQueue(LeveledQueue):
                 if over and not self.rules.buries and not self.ready.has_load():
                     self.ready.warm_up()
                     if not self.ready.has_next():
+                        if left == 0:
+                            self.office.go_on_later(self)
+                            return True
+                        left -= 1
                         self.dropped_total += 1
                         self.ready.drop_next()
                         self.step_down()

@@ -9,6 +9,7 @@ import contextlib
 from pathlib import Path
 
 from leveret.broker.broker import Broker
+from leveret.broker.delayed import Delayed
 from leveret.broker.policies import Policies
 from leveret.broker.recovery import recover
 from leveret.broker.reprocess.reprocessor import Reprocessor
@@ -45,6 +46,7 @@ class Node:
         self.broker = Broker(dice, Clock(), self.store)
         self.topology = Topology(self.broker)
         self.policies = Policies(self.broker)
+        self.delayed = Delayed(self.broker)
         self.reprocessor = Reprocessor(self.broker)
         dead_letters = settings.dead_letters
         self.schedule = Schedule(

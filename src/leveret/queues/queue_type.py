@@ -17,6 +17,7 @@ from leveret.errors import InvalidPolicy, SoftError
 
 # RabbitMQ's two ways to keep a queue on disk, which are one here.
 QUEUE_VERSIONS = (1, 2)
+NAME_OCTETS_MAX = 255
 
 
 def delays(value: Any) -> str | None:
@@ -26,6 +27,14 @@ def delays(value: Any) -> str | None:
     except InvalidPolicy as error:
         return f'"{error}"'
     return None
+
+
+def queue_name(value: Any) -> str | None:
+    """The queue is made when it is needed, and then its name must do."""
+    reason = check.string(value)
+    if reason is None and not 0 < len(value.encode("utf-8", "surrogateescape")) <= NAME_OCTETS_MAX:
+        reason = '"a parking lot takes the name of a queue"'
+    return reason
 
 
 def version(value: Any) -> str | None:
@@ -54,7 +63,7 @@ ARGUMENT_CHECKS: dict[str, Check] = {
     "x-delivery-limit": check.non_negative,
     "x-consumer-timeout": check.positive_duration,
     "x-retry-delays": delays,
-    "x-parking-lot": check.string,
+    "x-parking-lot": queue_name,
     **check.DEDUPLICATION_CHECKS,
     "x-max-in-memory-length": check.non_negative,
     "x-max-in-memory-bytes": check.non_negative,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leveret.broker.access import WRITE, Access
-from leveret.broker.copies import resolve_copies
+from leveret.broker.copies import copy_keys, resolve_copies
 from leveret.broker.topology import REPLY_TO_PREFIX, exchange_text
 from leveret.broker.vhost import LiveVhost
 from leveret.catalog.arguments import check_expiration
@@ -132,6 +132,9 @@ class ChannelDesk:
 
     def delay(self, properties: Properties) -> tuple[Properties, int]:
         """What a message with x-delay goes on with, and how many milliseconds it waits."""
+        if properties.has_cc:
+            # Now: when a delayed exchange routes it, nobody can be told any more that its headers are bad.
+            copy_keys(properties)
         return delayed(properties)
 
     # ---- what the broker tells it

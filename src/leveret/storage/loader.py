@@ -37,12 +37,14 @@ class Loader:
         loop: asyncio.AbstractEventLoop,
         journal: Journal,
         files: SegmentFiles,
+        tick: Callable[[], None],
         kick: Callable[[], None],
         on_failure: Callable[[str], None],
     ) -> None:
         self._loop = loop
         self._journal = journal
         self._files = files
+        self._tick = tick
         self._kick = kick
         self._on_failure = on_failure
         self._disk = DiskThread("leveret-read")
@@ -99,6 +101,8 @@ class Loader:
 
     def _done(self) -> None:
         self._disk.finish()
+        # What comes from disk may have expired meanwhile.
+        self._tick()
         assert self._current is not None
         queue, load, buffer = self._current
         if self._disk.read_error not in (0, errno.EBADF):

@@ -102,6 +102,8 @@ class Store:
         self.on_failure: Callable[[str], None] = lambda _reason: None
         self.on_calm: Callable[[], None] = lambda: None
         self.kick: Callable[[], None] = lambda: None
+        # Told before something that was read is handed on: what time it is counts then.
+        self.tick: Callable[[], None] = lambda: None
         self.snapshot: Callable[[], list[bytes]] = list
         self.all_queues: Callable[[], Iterable[Any]] = lambda: ()
         self.collect_unacked: Callable[[int, dict[tuple[int, int], object]], None] = lambda _number, _found: None
@@ -212,7 +214,7 @@ class Store:
             self._synced,
             self._fail,
         )
-        self._loader = Loader(loop, self.journal, self._files, lambda: self.kick(), self._fail)
+        self._loader = Loader(loop, self.journal, self._files, lambda: self.tick(), lambda: self.kick(), self._fail)
         self._reclaimer = Reclaimer(
             self._layout,
             self.journal,

@@ -24,7 +24,7 @@ def window(size_max: int = 100, ttl_ms: int = 0, disk: FakeDisk | None = None) -
 
 def remember(seen: Window, *names: str, now: int = NOW, own_ttl_ms: int = 0) -> None:
     for name in names:
-        seen.remember(digest(name), now, own_ttl_ms)
+        seen.remember(digest(name), now, own_ttl_ms, True)
 
 
 def known(seen: Window, *names: str, now: int = NOW) -> list[str]:

@@ -36,6 +36,6 @@ def test_the_window_is_as_large_as_asked_for(arguments: dict[str, Any], size: in
 @pytest.mark.parametrize(("id", "survives"), [(3, True), (0, False)])
 def test_what_has_an_id_survives(id: int, survives: bool) -> None:
     disk = FakeDisk()
-    make_window({}, id, disk).remember(b"0123456789abcdef", 1_700_000_000_000, 0)
+    make_window({}, id, disk).remember(b"0123456789abcdef", 1_700_000_000_000, 0, True)
     disk.commit()
     assert [note.queue for note in disk.noted(KEY)] == ([id] if survives else [])

@@ -119,7 +119,7 @@ def test_with_the_exchange_everything_goes() -> None:
     disk = FakeDisk()
     bench = Bench(disk)
     bench.publish(b"x", 10, delivery_mode=2)
-    bench.window.remember(b"0123456789abcdef", NOW, 0)
+    bench.window.remember(b"0123456789abcdef", NOW, 0, True)
     bench.holder.close()
     disk.commit()
     assert (bench.holder.deleted, bench.holder.delays.count, disk.live()) == (True, 0, 0)
