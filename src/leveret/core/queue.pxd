@@ -44,6 +44,7 @@ cdef class ClassicQueue(LeveledQueue):
     cdef bint is_over_limits(self) except -1
     @cython.locals(left=Py_ssize_t, over=bint, reason=int)
     cpdef bint sweep(self) except -1
+    cdef int calm_down(self) except -1
     cpdef object go_on(self)
     cpdef object ring(self)
     cdef bint must_know_head(self)

@@ -82,9 +82,11 @@ class ClassicQueue(LeveledQueue):
         which counts for what arrived since this moment."""
         rules.succeed(self.rules, since)
         self.rules = rules
-        self.watchful = True
         if self.ready.count > 0:
+            self.watchful = True
             self.dispatch()
+        else:
+            self.calm_down()
 
     # ---- messages in
 
@@ -230,11 +232,19 @@ class ClassicQueue(LeveledQueue):
                 return True
             left -= 1
             self.remove_head(reason)
+        self.calm_down()
+        return False
+
+    def calm_down(self):
+        """Nothing is ready: whether there is still something to look at depends on the rules alone."""
         self.expiring = False
+        if self.unacked_count == 0:
+            # Everything from earlier times is gone.
+            self.rules.eras = ()
         self.watchful = (
             not self.rules.plain or self.rules.expires_some() or self.levels is not None or self.window is not None
         )
-        return False
+        return 0
 
     def go_on(self):
         """For the office: the sweep that was interrupted. Gets may wait for its end."""

@@ -8,6 +8,7 @@ import pytest
 
 from leveret.core.leveled_queue import LeveledQueue
 from leveret.core.plain_queue import PlainQueue
+from leveret.core.queue import ClassicQueue
 from leveret.core.rules import Rules
 from tests.unit.core.fake_disk import SETTLED, FakeDisk
 from tests.unit.core.rule_bench import NOW, Bench
@@ -406,3 +407,19 @@ def test_a_head_on_disk_is_read_to_see_whether_it_has_expired() -> None:
     assert disk.wanting == [bench.queue]
     disk.load(bench.queue)
     assert bench.alarms == [NOW + 10]
+
+
+def test_a_queue_whose_rules_are_gone_is_a_plain_one_again() -> None:
+    for bodies in ((), (b"1",)):
+        queue = ClassicQueue(b"q", None)
+        queue.set_rules(Rules(ttl_ms=50), 5)
+        assert queue.watchful
+        for body in bodies:
+            queue.publish(message(body))
+        queue.set_rules(Rules(), 10)
+        taker = Taker()
+        queue.subscribe(taker)
+        for entry in list(taker.held):
+            queue.settle(entry)
+        queue.dispatch()
+        assert (queue.watchful, queue.rules.eras) == (False, ())
