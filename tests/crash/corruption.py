@@ -42,6 +42,7 @@ _NOTE: Final = struct.Struct(">QQIIII")
 _DIGEST: Final = struct.Struct(">QII")
 _ACKED_OF_TEN: Final = 5
 _SETTLE_S: Final = 5.0
+_LAST_MESSAGES_MIN: Final = 8
 
 
 class Kept(NamedTuple):
@@ -359,6 +360,8 @@ def make_specimens(root: Path, messages: int = 1500) -> dict[str, Specimen]:
         connection = pika.BlockingConnection(pika.URLParameters(broker.url))
         confirmed = _fill(connection, broker, messages)
         _await_indexes(root / "data")
+        _end_with_messages(connection, broker, confirmed)
+        _await_indexes(root / "data")
         shutil.copytree(root / "data", root / "killed")
         connection.close()
     killed = Specimen.of(root / "killed", confirmed)
@@ -403,6 +406,18 @@ def _fill(connection: pika.BlockingConnection, broker: Broker, messages: int) ->
             holder.basic_get(queues[number % len(queues)])
     _again_and_again(connection, queues[5])
     return confirmed
+
+
+def _end_with_messages(connection: pika.BlockingConnection, broker: Broker, confirmed: dict[str, set[bytes]]) -> None:
+    """The newest segment has a few messages, wherever the others happened to end."""
+    channel = connection.channel()
+    channel.confirm_delivery()
+    number = 0
+    while broker.call(lambda node: node.store.journal.segment.placed) < _LAST_MESSAGES_MIN:
+        body = b"one of the last, %d" % number
+        channel.basic_publish("words", "queue-1.key", body, pika.BasicProperties(delivery_mode=2))
+        confirmed["queue-1"].add(body)
+        number += 1
 
 
 def _get(channel: pika.adapters.blocking_connection.BlockingChannel, name: str, left: dict[str, set[bytes]]) -> None:
