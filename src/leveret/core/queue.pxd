@@ -13,6 +13,7 @@ from leveret.core.rules cimport DROP_HEAD, REJECT_AND_BURY, Rules
 
 cdef Py_ssize_t SLOT_BYTES, SWEPT_A_STEP
 cdef unsigned long long DELAYED
+cdef Rules NO_RULES
 
 
 cdef class ClassicQueue(LeveledQueue):

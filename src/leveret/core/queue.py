@@ -25,6 +25,8 @@ if not cython.compiled:
 COUNT_HEADER = "x-delivery-count"
 SLOT_BYTES = 32
 DELAYED = 1 << 63
+# What nearly all queues live by; it never changes.
+NO_RULES = Rules()
 # How many messages may leave at the head before others have their turn.
 SWEPT_A_STEP = 512
 
@@ -58,7 +60,7 @@ class ClassicQueue(LeveledQueue):
     ):
         LeveledQueue.__init__(self, name, record, single_active, shelf, ledger, lazy, priority_max)
         self.office = office if office is not None else Office()
-        self.rules = Rules()
+        self.rules = NO_RULES
         self.window = window
         # Whether there may be messages with an expiration of their own.
         self.expiring = False
@@ -238,7 +240,7 @@ class ClassicQueue(LeveledQueue):
     def calm_down(self):
         """Nothing is ready: whether there is still something to look at depends on the rules alone."""
         self.expiring = False
-        if self.unacked_count == 0:
+        if self.unacked_count == 0 and self.rules.eras:
             # Everything from earlier times is gone.
             self.rules.eras = ()
         self.watchful = (
