@@ -239,6 +239,9 @@ class Journal:
         """A durable queue has the message at this position. The first one writes the record, all share it."""
         if message is not self.current:
             self.append_message(message, self.room, MESSAGE)
+        if self.current_targets >= self.room:
+            # It would be written behind the record, over whatever comes next.
+            raise AssertionError("a message has more targets than its record has room for")
         at = self.current_at + message.length - TARGET_BYTES * (self.room - self.current_targets)
         p = self.p
         write_u64(p, at, ledger.id)

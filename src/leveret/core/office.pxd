@@ -40,9 +40,9 @@ cdef class Office:
     cpdef list take_unfinished(self)
     cpdef Py_ssize_t deliver(self, Message message, object targets) except -1
     @cython.locals(queue=Queue)
-    cpdef int deliver_again(self, Message message, object targets) except -1
+    cpdef Py_ssize_t deliver_again(self, Message message, object targets) except -1
     cpdef int deliver_later(self, Message message, Queue queue, unsigned long long delay_ms) except -1
     @cython.locals(queue=Queue, taken=Py_ssize_t)
-    cdef Py_ssize_t put(self, Message message, object targets) except -1
+    cdef Py_ssize_t put(self, Message message, object targets, bint again) except -1
     @cython.locals(letter=Letter)
     cpdef object collect_located(self, unsigned long long number, dict found)

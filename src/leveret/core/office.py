@@ -85,18 +85,12 @@ class Office:
     def deliver(self, message, targets):
         """Puts a message that the broker itself sends on into these queues: how many took it."""
         message.stamp = self.now
-        return self.put(message, targets)
+        return self.put(message, targets, False)
 
     def deliver_again(self, message, targets):
         """The same for a message that may have been delivered before a crash."""
         message.stamp = self.now
-        message.lone = len(targets) == 1
-        if self.journal is not None:
-            self.journal.room = len(targets)
-        for queue in targets:
-            if not queue.deleted:
-                queue.receive_again(message)
-        return 0
+        return self.put(message, targets, True)
 
     def deliver_later(self, message, queue, delay_ms):
         """Puts it into this queue's delays."""
@@ -106,7 +100,7 @@ class Office:
             self.journal.room = 1
         return queue.postpone(message)
 
-    def put(self, message, targets):
+    def put(self, message, targets, again):
         if not targets:
             return 0
         message.lone = len(targets) == 1
@@ -114,8 +108,8 @@ class Office:
             self.journal.room = len(targets)
         taken = 0
         for queue in targets:
-            if not queue.deleted and queue.receive(message) == ACCEPTED:
-                taken += 1
+            if not queue.deleted:
+                taken += (queue.receive_again(message) if again else queue.receive(message)) == ACCEPTED
         return taken
 
     def collect_located(self, number, found):

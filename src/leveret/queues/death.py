@@ -18,8 +18,7 @@ from leveret.core.field_types import Int64, Timestamp
 from leveret.core.message import Message
 from leveret.core.properties import Properties
 
-REJECTED, EXPIRED, MAXLEN, DELIVERY_LIMIT = range(4)
-# By those numbers, as they stand in the headers.
+# As they stand in the headers.
 REASONS = ("rejected", "expired", "maxlen", "delivery_limit")
 
 DEATH_HEADERS = frozenset(

@@ -267,6 +267,11 @@ NEEDS: list[tuple[str, set[tuple[str, str]], Callable[[Town, Person], Any]]] = [
         {("configure", "q"), ("read", "q"), ("write", "dlx")},
         lambda town, who: declare(town, "q", who, arguments={"x-dead-letter-exchange": "dlx"}),
     ),
+    (
+        "declare a queue with a parking lot",
+        {("configure", "q"), ("read", "q"), ("write", "amq.default"), ("configure", "lot")},
+        lambda town, who: declare(town, "q", who, arguments={"x-parking-lot": "lot"}),
+    ),
     ("delete a queue", {("configure", "old")}, lambda town, who: town.topology.delete_queue(who, "old", False, False)),
     ("purge", {("read", "old")}, lambda town, who: town.topology.purge_queue(who, "old")),
     ("declare an exchange", {("configure", "x")}, lambda town, who: declare_exchange(town, "x", who=who)),

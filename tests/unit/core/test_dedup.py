@@ -253,3 +253,11 @@ def test_a_closed_window_knows_and_notes_nothing() -> None:
     seen.close()
     disk.commit()
     assert (known(seen, "a", "b"), len(disk.noted(KEY)), seen.note_again(1)) == ([], 1, False)
+
+
+def test_the_key_of_a_transient_message_goes_with_it() -> None:
+    disk = FakeDisk()
+    seen = window(disk=disk)
+    seen.remember(digest("a"), NOW, 0, False)
+    disk.commit()
+    assert (known(seen, "a"), disk.noted(KEY)) == (["a"], [])

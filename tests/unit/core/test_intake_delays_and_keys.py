@@ -62,6 +62,18 @@ def test_a_message_is_stamped_when_it_comes() -> None:
     assert [message.stamp for message in caught(bench)] == [NOW, NOW + 7]
 
 
+def test_what_a_transaction_holds_is_stamped_when_it_is_committed() -> None:
+    bench = Workbench(office=Office(NOW))
+    bench.queues[b"q"] = Catching(b"q")
+    channel = bench.open_channel()
+    channel.start_transaction()
+    bench.feed(publish_frames(1, "", "q"))
+    bench.feed(publish_frames(1, "", "q", properties={"headers": {"x-delay": 50}}))
+    bench.office.now += 7
+    channel.commit()
+    assert [message.stamp for message in caught(bench)] == [NOW + 7, NOW + 57]
+
+
 def test_a_delayed_message_is_stamped_with_when_it_is_due_and_goes_on_as_the_gate_says() -> None:
     bench = opened()
     bench.feed(publish_frames(1, "", "q", b"x", {"headers": {"x-delay": 5000, "a": 1}}))

@@ -320,3 +320,12 @@ def test_a_journal_that_is_closed_writes_nothing_behind_its_last_record() -> Non
     disk.commit()
     assert disk.scan(1).closed
     assert disk.noted(SETTLED) == []
+
+
+def test_a_record_takes_no_more_targets_than_it_has_room_for() -> None:
+    """The next one would be written behind it."""
+    disk = FakeDisk()
+    ledger = disk.ledger()
+    (one,) = kept(disk, ledger)
+    with pytest.raises(AssertionError, match="room"):
+        disk.journal.keep(disk.ledger(2), one, 1)
