@@ -115,7 +115,7 @@ class Broker:
         record: QueueRecord = queue.record
         self.apply(commands.DeleteQueue(record.vhost, record.name))
 
-    def declare_parking_lot(self, vhost: str, name: str) -> None:
+    def declare_durable_queue(self, vhost: str, name: str) -> None:
         self.apply(commands.DeclareQueue(QueueRecord(vhost, name, "classic", True, False, 0, {}, self.new_queue_id())))
 
     # ---- what survives

@@ -44,7 +44,7 @@ class Registry(Protocol):
     def tick(self) -> None:
         """Brings the office's clock up to date."""
 
-    def declare_parking_lot(self, vhost: str, name: str) -> None:
+    def declare_durable_queue(self, vhost: str, name: str) -> None:
         """Makes a durable queue of this name."""
 
 
@@ -171,7 +171,7 @@ class PostOffice:
             return False
         lot = vhost.queues.get(rules.parking_lot)
         if lot is None:
-            self._registry.declare_parking_lot(vhost.name, rules.parking_lot.decode("utf-8", "surrogateescape"))
+            self._registry.declare_durable_queue(vhost.name, rules.parking_lot.decode("utf-8", "surrogateescape"))
             lot = vhost.queues[rules.parking_lot]
         properties, keys = self._died(letter, rules.parking_lot)
         self._deliver(new_message(b"", keys[0], properties, message.body), [lot])

@@ -42,7 +42,7 @@ class Carrier:
         assert archive is not None
         key = octets(archive.routing_key)
         if archive.exchange == "" and key not in self._vhost.queues:
-            self._broker.declare_parking_lot(self._vhost.name, archive.routing_key)
+            self._broker.declare_durable_queue(self._vhost.name, archive.routing_key)
         return self._publish(letter, octets(archive.exchange), [key], letter.properties)
 
     def _publish(self, letter: Letter, name: bytes, keys: list[bytes], properties: Properties) -> str | None:
