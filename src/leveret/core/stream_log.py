@@ -104,7 +104,7 @@ class StreamLog(Beside):
             size += segment.end
         return size
 
-    def resume(self, segments, next_offset, last_stamp, fresh):
+    def resume(self, segments, next_offset, last_stamp, checkpoint, fresh):
         """Goes on where recovery found the end: all that is there is safe. In a fresh segment, if the last one is not to
         be written to."""
         self.segments = segments
@@ -114,7 +114,7 @@ class StreamLog(Beside):
         if segments and not fresh:
             self.segment = segments[len(segments) - 1]
             self.piece_place = self.segment.end
-            self.checkpoint = self.segment.end
+            self.checkpoint = checkpoint
 
     # ---- appending
 

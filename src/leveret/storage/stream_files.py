@@ -125,6 +125,11 @@ class StreamFiles:
         if not segment.gone:
             replace_file(self.index_path(segment.path), encode_stream_index(index))
 
+    def give_room_back(self, segment: StreamSegment) -> None:
+        """Nothing more is written to it: what was reserved is free again."""
+        if not segment.gone:
+            os.truncate(segment.path, segment.end)
+
     def write_last_index(self, segment: StreamSegment, index: StreamIndex) -> None:
         """At the end: nothing is lost if it is, a restart only takes longer."""
         new = segment.path.with_suffix(".new")

@@ -25,6 +25,7 @@ log = get_logger(__name__)
 
 WINDOW_BYTES = 4 * 1024 * 1024
 RECORD_HEAD_BYTES = 32
+LOST_END = "the end of a stream's segment is lost"
 
 
 @dataclass(slots=True)
@@ -33,6 +34,8 @@ class RecoveredStream:
     tracking: Tracking
     next_offset: int
     last_stamp: int
+    # Up to here the index file of the last segment goes.
+    checkpoint: int
     # The last segment is not to be written to: something at its end is lost.
     fresh: bool
 
@@ -72,6 +75,7 @@ class StreamRecovery:
         evidence = [found.index.next_offset for found in self._found if found.index is not None]
         evidence += [found.scan.synced_offset for found in self._found if found.scan is not None]
         self._synced = max(evidence, default=0)
+        self._drop_empty()
         self._judge_all()
         self._drop_empty()
         return self._result()
@@ -158,26 +162,32 @@ class StreamRecovery:
                 self._cut(i, start)
                 return False
             self._damage(found, start, end - start, f"messages of a stream are lost from offset {missing} on")
+        return self._judge_last(i, found) if i == len(self._found) - 1 else self._judge_end(i, found)
+
+    def _judge_last(self, i: int, found: _Found) -> bool:
         segment, scan = found.segment, found.scan
         assert scan is not None
-        last = i == len(self._found) - 1
-        expected = self._synced if last else self._expected_end(i)
-        if scan.next_offset >= self._synced:
-            if scan.part_end < segment.end or segment.end < found.size:
-                self._cut(i, scan.part_end if scan.part_end < segment.end else segment.end)
-                return False
-        elif scan.next_offset < expected:
-            self._damage(found, segment.end, max(found.size - segment.end, 1), "the end of a stream's segment is lost")
-            self._fresh = last
-        elif segment.end < found.size and last:
-            # All messages are there, but not the end of what was tracked.
+        if scan.next_offset < self._synced:
+            self._damage(found, segment.end, max(found.size - segment.end, 1), LOST_END)
+            self._fresh = True
+        elif scan.next_offset > self._synced and scan.part_end < segment.end:
+            self._cut(i, scan.part_end)
+        elif segment.end < found.size:
+            # Room that was reserved, or the end of something that was only tracked.
             self._cut(i, segment.end)
         return True
 
-    def _expected_end(self, i: int) -> int:
-        """Where the next segment says that this one ends, as far as that was synced."""
-        following = self._found[i + 1].segment
-        return min(following.first_offset, self._synced) if self._found[i + 1].next_offset else 0
+    def _judge_end(self, i: int, found: _Found) -> bool:
+        """The next segment goes on where this one ends, or something is missing here."""
+        segment, scan = found.segment, found.scan
+        assert scan is not None
+        if self._found[i + 1].segment.first_offset == scan.next_offset:
+            return True
+        if scan.next_offset >= self._synced:
+            self._cut(i, segment.end)
+            return False
+        self._damage(found, segment.end, max(found.size - segment.end, 1), LOST_END)
+        return True
 
     def _damage(self, found: _Found, place: int, size: int, what: str) -> None:
         found.segment.damaged = True
@@ -193,9 +203,20 @@ class StreamRecovery:
             keep = again.scan.part_end
             again = self._scan(found.segment.number, found.path, keep, found.index)
         again.segment.damaged = found.segment.damaged
-        log.info("a torn end is cut off", file=str(found.path), octets=found.size - keep)
+        if self._is_torn(found.path, keep):
+            log.info("a torn end is cut off", file=str(found.path), octets=found.size - keep)
         cut_file(found.path, keep)
         self._found[i] = again
+
+    @staticmethod
+    def _is_torn(path: Path, end: int) -> bool:
+        """Whether there is more behind it than room that was reserved."""
+        with path.open("rb") as file:
+            file.seek(end)
+            while data := file.read(WINDOW_BYTES):
+                if data.strip(b"\0"):
+                    return True
+        return False
 
     def _discard(self, founds: list[_Found]) -> None:
         for found in reversed(founds):
@@ -222,15 +243,16 @@ class StreamRecovery:
             next_offset = max(next_offset, found.next_offset)
             last_stamp = max(last_stamp, segment.last_stamp)
             segments.append(segment)
-        for found in self._found[:-1]:
+        for found in self._found:
             if found.scan is not None:
-                self._seal(found)
+                self._secure(found)
+                if found is not self._found[-1] or self._fresh:
+                    self._seal(found)
         tracking = self._found[-1].tracking if self._found else Tracking()
-        if self._found:
-            self._secure(self._found[-1])
-            if self._fresh:
-                self._seal(self._found[-1])
-        return RecoveredStream(segments, tracking, max(next_offset, self._synced), last_stamp, self._fresh)
+        index = self._found[-1].index if self._found else None
+        checkpoint = HEAD_BYTES if index is None or index.sealed else index.end
+        next_offset = max(next_offset, self._synced)
+        return RecoveredStream(segments, tracking, next_offset, last_stamp, checkpoint, self._fresh)
 
     def _seal(self, found: _Found) -> None:
         self._files.write_index(found.segment, index_of_sealed(found.segment))

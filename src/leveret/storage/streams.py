@@ -32,6 +32,9 @@ log = get_logger(__name__)
 SEGMENT_BYTES = 500_000_000
 # How often old segments are looked for that nobody writes behind.
 RETENTION_S = 5.0
+# How much room a file gets ahead of what is written.
+RESERVED_BYTES_MIN = 64 * 1024
+RESERVED_BYTES_MAX = 16 * 1024 * 1024
 STAMP_WINDOW_BYTES = 256 * 1024
 
 
@@ -74,7 +77,13 @@ class Streams:
             recovered = StreamRecovery(self._files, report, stream_id).run()
             tracked = recovered.tracking.encode()
             found.tracking.read(tracked, 0, len(tracked), True)
-            found.resume(recovered.segments, recovered.next_offset, recovered.last_stamp, recovered.fresh)
+            found.resume(
+                recovered.segments,
+                recovered.next_offset,
+                recovered.last_stamp,
+                recovered.checkpoint,
+                recovered.fresh,
+            )
 
     # ---- running
 
@@ -103,6 +112,12 @@ class Streams:
             for segment, start, end, place in part.pieces:
                 fd = self._files.writer(segment)
                 fds.add(fd)
+                end_place = place + end - start
+                if end_place > segment.allocated:
+                    # As much again as there is, so that a small stream stays small.
+                    room = end_place + min(max(end_place, RESERVED_BYTES_MIN), RESERVED_BYTES_MAX)
+                    disk.reserve(fd, room - segment.allocated, segment.allocated)
+                    segment.allocated = room
                 disk.prepare(part.data, start, end - start, segment.salt)
                 disk.write(fd, part.data, start, end - start, place)
         return fds | set(self._files.take_new_names())
@@ -136,6 +151,7 @@ class Streams:
         assert self._slow is not None
         if not segment.gone:
             await self._slow.run(self._files.write_index, segment, index_of_sealed(segment))
+            await self._slow.run(self._files.give_room_back, segment)
             segment.drop_index()
 
     def write_checkpoint(self, stream: StreamLog, snapshot: Snapshot) -> None:
