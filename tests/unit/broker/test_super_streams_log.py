@@ -59,7 +59,7 @@ def check_whole(broker: Broker) -> dict[str, int]:
 
 def cuts(ends: list[int]) -> list[int]:
     """Where a crash may end the log: behind a record, and in its head, its middle and close to its end."""
-    within = [(start + 1, start + 40, (start + end) // 2, end - 16) for start, end in pairwise(ends)]
+    within = [(start + 40, (start + end) // 2, end - 16) for start, end in pairwise(ends)]
     return sorted({*ends, *(cut for group in within for cut in group)})
 
 
