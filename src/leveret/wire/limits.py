@@ -16,6 +16,9 @@ __all__ = [
     "KEY_BYTES_MAX",
     "SASL_RESPONSE_BYTES_MAX",
     "SHORTSTR_BYTES_MAX",
+    "STREAM_FRAME_MAX",
+    "STREAM_FRAME_MAX_BEFORE_AUTHENTICATION",
+    "STREAM_ITEMS_MAX",
     "TABLE_NESTING_MAX",
 ]
 
@@ -38,3 +41,8 @@ SHORTSTR_BYTES_MAX: Final = 255
 
 # Enough for a token in the password's place; the frame's bound before authentication is as tight.
 SASL_RESPONSE_BYTES_MAX: Final = 4096
+
+# The stream protocol's: what a frame may have, before the login as well, and how many items a list in one.
+STREAM_FRAME_MAX: Final = 1048576
+STREAM_FRAME_MAX_BEFORE_AUTHENTICATION: Final = 8192
+STREAM_ITEMS_MAX: Final = 10000
