@@ -8,7 +8,6 @@ to the last whole part, so a message is never there without its producer's id, n
 import cython
 
 from leveret.core.batch import Beside
-from leveret.core.stream_segment import StreamSegment
 from leveret.core.stream_tracking import Tracking
 
 if not cython.compiled:
@@ -105,8 +104,8 @@ class StreamLog(Beside):
         return size
 
     def resume(self, segments, next_offset, last_stamp, checkpoint, fresh):
-        """Goes on where recovery found the end: all that is there is safe. In a fresh segment, if the last one is not to
-        be written to."""
+        """Goes on where recovery found the end: all that is there is safe. In a fresh segment, if the last one is not
+        to be written to."""
         self.segments = segments
         self.next_offset = next_offset
         self.committed_offset = next_offset

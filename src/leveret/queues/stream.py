@@ -1,4 +1,4 @@
-"""The stream queue type: a log that consumers read without removing anything, from any place and as often as they like."""
+"""The stream queue type: a log that consumers read without taking anything away, from any place and at any time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Stream:
             "x-queue-leader-locator",
         )
     )
-    compared = (
+    compared: tuple[str, ...] = (
         "x-max-length-bytes",
         "x-queue-type",
         "x-max-age",

@@ -5,14 +5,19 @@ x-stream-stop-offset        it ends before this offset, with basic.cancel
 x-stream-filter             a filter value or several: only messages with one of them
 x-stream-match-unfiltered   and those that have none
 x-stream-consumer-name      what it acknowledges is remembered under this name, and it goes on there the next time
+x-single-active-consumer    of all consumers with its name only one gets messages; of the partitions of a super stream
+                            each of them has its share
 x-stream-query              no messages, but one answer: which offsets there are, and where it would start"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
-from leveret.broker.streams import StreamService
+from leveret.broker.stream_groups import GroupKey
+from leveret.broker.streams import StreamService, text
+from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import queue_text
 from leveret.catalog import arguments as check
 from leveret.core.consumer import Consumer
@@ -31,6 +36,7 @@ FILTER = "x-stream-filter"
 UNFILTERED = "x-stream-match-unfiltered"
 NAME = "x-stream-consumer-name"
 QUERY = "x-stream-query"
+SINGLE_ACTIVE = "x-single-active-consumer"
 # What RabbitMQ's streams refuse, whatever the value.
 REFUSED = ("x-priority", "x-cancel-on-ha-failover")
 FILTER_VALUES_MAX = 64
@@ -53,6 +59,7 @@ CHECKS: dict[str, check.Check] = {
     UNFILTERED: check.boolean,
     NAME: _name,
     QUERY: check.boolean,
+    SINGLE_ACTIVE: check.boolean,
 }
 
 
@@ -73,12 +80,57 @@ def consume_stream(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue,
         raise SoftError(406, f"consumer prefetch count is not set for '{what}'")
     if method.no_ack:
         raise HardError(540, stream.refusal("automatic acknowledgement"))
+    if arguments.get(SINGLE_ACTIVE) and NAME not in arguments:
+        raise SoftError(
+            406, f"invalid arg '{SINGLE_ACTIVE}' for {what}: it takes {NAME}, by which consumers are one group"
+        )
     consumer = _make_consumer(desk, method, stream, tag)
     stream.subscribe(consumer)
-    if consumer.name is not None and (stored := stream.stored_offset(consumer.name)) >= 0:
-        # It has been here before: it goes on behind what it was done with.
-        start = Start("offset", stored + 1)
-    _begin(desk, stream, start, consumer.begin)
+    reading = Reading(desk, stream, consumer, start)
+    if arguments.get(SINGLE_ACTIVE):
+        reading.join()
+    else:
+        reading.activate()
+
+
+class Reading:
+    """A consumer at its place in the stream; as a member of a group, when it is its turn."""
+
+    def __init__(self, desk: ChannelDesk, stream: StreamQueue, consumer: StreamConsumer, start: Start) -> None:
+        self._desk = desk
+        self._stream = stream
+        self._consumer = consumer
+        self._start = start
+        # One more with every turn: what an earlier one still looks up no longer counts.
+        self._turn = 0
+
+    def join(self) -> None:
+        broker = self._desk.session.broker
+        record = self._stream.record
+        partition = SuperStreams(broker).of_stream(record.vhost, record.name)
+        index = None if partition is None else partition.index
+        key = GroupKey(record.vhost, record.name, text(self._consumer.name), index)
+        self._consumer.on_gone = lambda: broker.stream_groups.leave(key, self)
+        broker.stream_groups.join(key, self)
+
+    def activate(self) -> None:
+        start = self._start
+        name = self._consumer.name
+        if name is not None and (stored := self._stream.stored_offset(name)) >= 0:
+            # It has been here before, or another of its group: it goes on behind what is done with.
+            start = Start("offset", stored + 1)
+        self._turn += 1
+        turn = self._turn
+
+        def begin(offset: int) -> None:
+            if turn == self._turn:
+                self._consumer.begin(offset)
+
+        _begin(self._desk, self._stream, start, begin)
+
+    def deactivate(self, done: Callable[[], None]) -> None:
+        self._turn += 1
+        self._consumer.drain(done)
 
 
 def _make_consumer(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue, tag: str) -> StreamConsumer:
@@ -101,7 +153,7 @@ def _make_consumer(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue,
     return consumer
 
 
-def _begin(desk: ChannelDesk, stream: StreamQueue, start: Start, begin: Any) -> None:
+def _begin(desk: ChannelDesk, stream: StreamQueue, start: Start, begin: Callable[[int], None]) -> None:
     """Calls `begin` with the offset, later if that must be looked up on disk."""
     service = StreamService(desk.session.broker, desk.session.topology)
     offset = service.locate_now(stream, start)

@@ -246,9 +246,9 @@ class Streams:
         while True:
             segment = next((found for found in stream.segments if found.last_stamp >= stamp), None)
             if segment is None:
-                return stream.next_offset
+                return int(stream.next_offset)
             if segment.first_stamp >= stamp:
-                return segment.first_offset
+                return int(segment.first_offset)
             try:
                 blocks = await self._blocks_of(segment)
                 place = place_of(blocks, find_stamp(blocks, len(blocks), stamp)) if blocks else HEAD_BYTES
@@ -257,7 +257,7 @@ class Streams:
             except FileNotFoundError:
                 # Retention was quicker.
                 continue
-            return stream.committed_offset if offset is None else offset
+            return int(stream.committed_offset) if offset is None else offset
 
     # ---- the end
 
@@ -290,7 +290,7 @@ def _first_since(segment: StreamSegment, place: int, stamp: int) -> int | None:
             data = os.pread(fd, min(window, segment.synced - place), place)
             offset, used = first_since(data, stamp)
             if offset >= 0:
-                return offset
+                return int(offset)
             if used == 0 and len(data) < window:
                 # The end, or damage, which whoever reads there reports.
                 return None
