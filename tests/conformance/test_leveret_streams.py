@@ -1,4 +1,4 @@
-"""What Leveret's streams do beyond RabbitMQ 3.10's over AMQP: ranges, questions, filters, names, groups, and each message
+"""What streams do beyond RabbitMQ 3.10 over AMQP: ranges, questions, filters, names, groups, and each message
 of a producer once."""
 
 import time
