@@ -16,15 +16,11 @@ from leveret.runtime.log import get_logger
 from leveret.storage.file_head import HEAD_BYTES
 from leveret.storage.record_checker import RecordChecker
 from leveret.storage.stream_files import StreamFiles
-from leveret.storage.stream_search import find_next_record
+from leveret.storage.stream_search import claimed_length, find_next_record
 
 log = get_logger(__name__)
 
 READS_A_JOB = 8
-ENTRY = 6
-ENTRY_HEAD_BYTES = 40
-# The longest filter value there can be.
-FILTER_BYTES_MAX = 65535
 
 
 class StreamLoader:
@@ -113,6 +109,7 @@ class StreamLoader:
             # Whatever went wrong with one reader, the others go on.
             if self._wanting and not self._scheduled:
                 self._start()
+            self.trim()
             self._kick()
 
     def _finish(self, cursor: Cursor, segment: StreamSegment, buffer: bytearray, size: int) -> None:
@@ -189,6 +186,11 @@ class StreamLoader:
             cursor.pass_over(offset, to)
         self.want(cursor)
 
+    def trim(self) -> None:
+        """Closes files that are gone; if something is being read, when that is done."""
+        if not self._disk.busy:
+            self._files.trim_readers()
+
     def close(self) -> None:
         self._loop.remove_reader(self._disk.done_fd)
         self._disk.stop()
@@ -204,20 +206,6 @@ def segment_of(segments: list[StreamSegment], offset: int) -> StreamSegment:
         else:
             high = middle
     return segments[max(low - 1, 0)]
-
-
-def claimed_length(data: bytearray, at: int) -> int:
-    """The length that the record at data[at] says it has, 0 if that cannot be: then it is damaged."""
-    length = int.from_bytes(data[at + 4 : at + 8], "big")
-    if data[at + 16] != ENTRY:
-        return length
-    address, properties, body = (
-        int.from_bytes(data[at + 18 : at + 20], "big"),
-        int.from_bytes(data[at + 24 : at + 28], "big"),
-        int.from_bytes(data[at + 28 : at + 32], "big"),
-    )
-    filter_size = length - ENTRY_HEAD_BYTES - address - properties - body
-    return length if 0 <= filter_size <= FILTER_BYTES_MAX else 0
 
 
 def find_next_entry(segment: StreamSegment, place: int, end: int, offset: int) -> tuple[int, int] | None:

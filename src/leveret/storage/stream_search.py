@@ -10,6 +10,24 @@ WINDOW_BYTES = 4 * 1024 * 1024
 # Longer than any record there is.
 WINDOW_BYTES_MAX = 512 * 1024 * 1024
 RECORD_HEAD_BYTES = 32
+ENTRY = 6
+ENTRY_HEAD_BYTES = 40
+# The longest filter value there can be.
+FILTER_BYTES_MAX = 65535
+
+
+def claimed_length(data: bytes | bytearray, at: int) -> int:
+    """The length that the record at data[at] says it has, 0 if that cannot be: then it is damaged."""
+    length = int.from_bytes(data[at + 4 : at + 8], "big")
+    if data[at + 16] != ENTRY:
+        return length
+    address, properties, body = (
+        int.from_bytes(data[at + 18 : at + 20], "big"),
+        int.from_bytes(data[at + 24 : at + 28], "big"),
+        int.from_bytes(data[at + 28 : at + 32], "big"),
+    )
+    filter_size = length - ENTRY_HEAD_BYTES - address - properties - body
+    return length if 0 <= filter_size <= FILTER_BYTES_MAX else 0
 
 
 def find_next_record(fd: int, place: int, end: int, salt: int, offset: int) -> int | None:
