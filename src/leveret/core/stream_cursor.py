@@ -35,7 +35,7 @@ class Cursor:
         self.read_bytes = READ_BYTES_MIN
         # What was read ahead: (data, start, end), or None.
         self.ahead = None
-        # True while it waits at the tail, or for the disk; what comes from there is of no use if it was moved meanwhile.
+        # True while it waits at the tail, or for the disk. What comes is of no use if it was moved meanwhile.
         self.waiting = False
         self.loading = False
         self.moved = False
@@ -198,8 +198,7 @@ class Cursor:
         self.index = index
 
     def pass_blocks(self, segment):
-        """Passes over blocks that have nothing for the owner. Whether some is left in the segment that has, and how much
-        of it is to be read."""
+        """Passes over blocks that have nothing for the owner: whether one is left in the segment that has something."""
         index = self.index if segment.index is None else segment.copy_index()
         size = len(index)
         at = find_place(index, size, self.place)

@@ -121,7 +121,7 @@ class Job:
 
 
 class Reader:
-    """A cursor and what it gave. With `credit` it takes so many entries and waits for more, like a client who is slow."""
+    """A cursor and what it gave. With `credit` it takes so many entries and waits for more, as a slow client does."""
 
     def __init__(self, bench: StreamBench, offset: int, credit: int | None = None) -> None:
         self.credit = credit
