@@ -230,7 +230,8 @@ class StreamLog(Beside):
         """The record that ends a part, or starts a segment: what is tracked, and how far everything is synced."""
         tracking = self.tracking
         length = HEAD_BYTES + (tracking.whole_size() if whole else tracking.changed_size())
-        items = len(tracking.producers) + len(tracking.consumers)
+        items = len(tracking.producers if whole else tracking.changed_producers)
+        items += len(tracking.consumers if whole else tracking.changed_consumers)
         self.reserve(padded(length))
         at = self.end
         p = self.p

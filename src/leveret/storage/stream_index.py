@@ -18,6 +18,7 @@ from pathlib import Path
 from leveret.core.records import checksum
 from leveret.core.stream_log import Snapshot
 from leveret.core.stream_segment import StreamSegment
+from leveret.core.stream_tracking import Tracking
 from leveret.storage.layout import FORMAT_VERSION
 
 WHAT = b"LVRT-six"
@@ -48,6 +49,21 @@ def index_of_sealed(segment: StreamSegment) -> StreamIndex:
         segment.last_stamp,
         segment.end,
         b"",
+        segment.copy_index(),
+    )
+
+
+def index_of_found(segment: StreamSegment, tracking: Tracking) -> StreamIndex:
+    """Of one that grows, as a start has read it."""
+    return StreamIndex(
+        segment.number,
+        False,
+        segment.first_offset,
+        segment.next_offset,
+        segment.first_stamp,
+        segment.last_stamp,
+        segment.end,
+        tracking.encode(),
         segment.copy_index(),
     )
 
