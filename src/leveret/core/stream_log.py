@@ -86,8 +86,8 @@ class StreamLog(Beside):
         self.last_part = None
         # Up to here the segment's index is on disk, or about to be.
         self.checkpoint = 0
-        # What retention keeps at most; 0 is everything.
-        self.max_bytes = 0
+        # What retention keeps at most: -1 octets are all, and so is an age of 0.
+        self.max_bytes = -1
         self.max_age_ms = 0
         self.closed = False
         self.appended_total = 0

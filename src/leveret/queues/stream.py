@@ -11,8 +11,6 @@ from leveret.errors import SoftError
 from leveret.queues.queue_type import Stock, validate_arguments
 
 SEGMENT_BYTES = 500_000_000
-# Smaller ones are taken, as in RabbitMQ, but a segment is at least this long: each is a file.
-SEGMENT_BYTES_MIN = 4096
 
 
 class Stream:
@@ -58,9 +56,7 @@ class Stream:
 
     def govern(self, queue: StreamQueue, arguments: Arguments, since_ms: int = 0) -> None:
         log = queue.log
-        log.segment_bytes = max(
-            arguments.get("x-stream-max-segment-size-bytes", SEGMENT_BYTES) or SEGMENT_BYTES, SEGMENT_BYTES_MIN
-        )
-        log.max_bytes = arguments.get("x-max-length-bytes", 0)
+        log.segment_bytes = arguments.get("x-stream-max-segment-size-bytes", SEGMENT_BYTES) or SEGMENT_BYTES
+        log.max_bytes = arguments.get("x-max-length-bytes", -1)
         log.max_age_ms = 1000 * (age_s(arguments.get("x-max-age")) or 0)
         log.keeper.limits_changed(log)

@@ -21,6 +21,7 @@ from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import queue_text
 from leveret.catalog import arguments as check
 from leveret.core.consumer import Consumer
+from leveret.core.field_types import Int64
 from leveret.core.message import new_message
 from leveret.core.properties import encode_properties, parse_properties
 from leveret.core.stream_consumer import StreamConsumer
@@ -66,10 +67,10 @@ CHECKS: dict[str, check.Check] = {
 def consume_stream(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue, tag: str) -> None:
     what = queue_text(desk.vhost.name, stream.record.name)
     arguments = method.arguments
+    start = read_start(arguments.get(ARGUMENT), desk.session.broker.office.now, what)
     for name in REFUSED:
         if name in arguments:
             raise SoftError(406, f"invalid arg '{name}' for {what} of queue type rabbit_stream_queue")
-    start = read_start(arguments.get(ARGUMENT), desk.session.broker.office.now, what)
     for name, checker in CHECKS.items():
         if name in arguments and (reason := checker(arguments[name])) is not None:
             raise SoftError(406, f"invalid arg '{name}' for {what}: {reason}")
@@ -78,6 +79,8 @@ def consume_stream(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue,
         return
     if desk.prefetch_count == 0:
         raise SoftError(406, f"consumer prefetch count is not set for '{what}'")
+    if desk.core.prefetch_count or desk.core.prefetch_bytes:
+        raise HardError(540, f"{what} does not support global qos")
     if method.no_ack:
         raise HardError(540, stream.refusal("automatic acknowledgement"))
     if arguments.get(SINGLE_ACTIVE) and NAME not in arguments:
@@ -179,10 +182,10 @@ def _answer(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue, tag: s
 
     def answer(offset: int) -> None:
         headers = {
-            "x-stream-offset": offset,
-            "x-stream-first-offset": stream.first_offset,
-            "x-stream-committed-offset": stream.committed_offset,
-            "x-stream-last-offset": stream.committed_offset - 1,
+            "x-stream-offset": Int64(offset),
+            "x-stream-first-offset": Int64(stream.first_offset),
+            "x-stream-committed-offset": Int64(stream.committed_offset),
+            "x-stream-last-offset": Int64(stream.committed_offset - 1),
         }
         properties = parse_properties(encode_properties(headers=headers))
         asking.hand(new_message(b"", stream.name, properties, b""), False)

@@ -203,9 +203,7 @@ class Streams:
         dropped = []
         while len(stream.segments) > 1:
             segment = stream.segments[0]
-            if segment.synced < segment.end or not (
-                (stream.max_bytes and size > stream.max_bytes) or segment.last_stamp < oldest
-            ):
+            if segment.synced < segment.end or not (0 <= stream.max_bytes < size or segment.last_stamp < oldest):
                 break
             size -= segment.end
             segment.gone = True
