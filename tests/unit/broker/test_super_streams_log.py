@@ -20,7 +20,7 @@ from tests.unit.broker.people import Person
 
 @contextmanager
 def started(root: Path) -> Iterator[Broker]:
-    store = Store(root, StoreSettings(), lambda: 1)
+    store = Store(root, StoreSettings(segment_bytes=1 << 20), lambda: 1)
     broker = Broker(Dice(), Clock(), store)
     try:
         recover(broker)
