@@ -166,7 +166,7 @@ class Channel:
         """The queue of one of these that takes nothing back, or None."""
         for entry in entries:
             queue = entry.holder.queue
-            if queue.ack_only:
+            if queue.ack_only and not queue.deleted:
                 return queue
         return None
 
