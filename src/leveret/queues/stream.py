@@ -11,6 +11,8 @@ from leveret.errors import SoftError
 from leveret.queues.queue_type import Stock, validate_arguments
 
 SEGMENT_BYTES = 500_000_000
+# Longer is for ever: RabbitMQ has no limit.
+AGE_MS_MAX = 1 << 62
 
 
 class Stream:
@@ -58,5 +60,5 @@ class Stream:
         log = queue.log
         log.segment_bytes = arguments.get("x-stream-max-segment-size-bytes", SEGMENT_BYTES) or SEGMENT_BYTES
         log.max_bytes = arguments.get("x-max-length-bytes", -1)
-        log.max_age_ms = 1000 * (age_s(arguments.get("x-max-age")) or 0)
+        log.max_age_ms = min(1000 * (age_s(arguments.get("x-max-age")) or 0), AGE_MS_MAX)
         log.keeper.limits_changed(log)
