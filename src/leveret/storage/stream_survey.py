@@ -49,6 +49,8 @@ class FoundSegment:
     index: StreamIndex | None
     segment: StreamSegment
     tracking: Tracking
+    # Up to here the index was believed.
+    start: int = HEAD_BYTES
     scan: StreamScan | None = None
     gaps: list[Gap] = field(default_factory=list)
 
@@ -123,7 +125,7 @@ class StreamSurvey:
         segment.last_stamp = index.last_stamp
         segment.drop_index()
         # Its blocks are read when they are wanted: there may be thousands of segments.
-        return FoundSegment(path, size, replace(index, blocks=b""), segment, Tracking())
+        return FoundSegment(path, size, replace(index, blocks=b""), segment, Tracking(), index.end)
 
     def _scan(self, number: int, path: Path, size: int, index: StreamIndex | None) -> FoundSegment:
         segment = StreamSegment(number, self._files.salt(self._id, number), path, 0, HEAD_BYTES)
@@ -133,7 +135,7 @@ class StreamSurvey:
             segment.first_offset = index.first_offset
             segment.first_stamp = index.first_stamp
             segment.last_stamp = index.last_stamp
-            segment.end = index.end
+            segment.end = found.start = index.end
             found.tracking.read(index.tracked, 0, len(index.tracked), True)
             found.scan = StreamScan(segment, found.tracking, index.next_offset)
         else:
