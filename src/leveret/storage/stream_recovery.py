@@ -6,7 +6,6 @@ that it was synced: then it is damage, which is reported, and its offsets are ne
 
 from __future__ import annotations
 
-import itertools
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,7 +96,6 @@ class StreamRecovery:
         self._drop_empty()
         self._judge_all()
         self._drop_empty()
-        self._report_missing()
         return self._result()
 
     # ---- reading
@@ -158,7 +156,7 @@ class StreamRecovery:
 
     def _judge_all(self) -> None:
         for i, found in enumerate(self._found):
-            if found.scan is not None and not self._judge(i, found):
+            if not self._judge(i, found):
                 # What follows was written in the same moment, and nobody was told of it.
                 self._discard(self._found[i + 1 :])
                 del self._found[i + 1 :]
@@ -194,14 +192,17 @@ class StreamRecovery:
 
     def _judge_end(self, i: int, found: _Found) -> bool:
         """The next segment goes on where this one ends, or something is missing here."""
-        segment, scan = found.segment, found.scan
-        assert scan is not None
-        if self._found[i + 1].segment.first_offset == scan.next_offset:
+        following = self._found[i + 1].segment
+        if following.first_offset == found.next_offset:
             return True
-        if scan.next_offset >= self._synced:
-            self._cut(i, segment.end)
+        if found.next_offset >= self._synced:
+            self._cut(i, found.segment.end)
             return False
-        self._damage(found, segment.end, max(found.size - segment.end, 1), LOST_END)
+        if following.number > found.segment.number + 1:
+            path = found.path.with_name(f"{found.segment.number + 1:010}{found.path.suffix}")
+            self._report.add(path, 0, 1, MISSING_SEGMENT)
+        elif found.scan is not None:
+            self._damage(found, found.segment.end, max(found.size - found.segment.end, 1), LOST_END)
         return True
 
     def _damage(self, found: _Found, place: int, size: int, what: str) -> None:
@@ -239,31 +240,27 @@ class StreamRecovery:
             remove_files([found.path, self._files.index_path(found.path)])
 
     def _drop_empty(self) -> None:
-        """A segment without a record at the end was made and not used, and the one before it goes on; elsewhere, or if
-        it is known to have had something, it is lost."""
-        for i, found in reversed(list(enumerate(self._found))):
+        """A segment without a record is lost if it is known to have had something; else it was made and not used, or
+        what was written was never told to anybody, nor what follows."""
+        kept: list[_Found] = []
+        for i, found in enumerate(self._found):
             if not found.is_empty:
+                kept.append(found)
                 continue
-            before = self._found[i - 1].next_offset if i > 0 else 0
-            if len(self._found) == 1 and self._synced > 0:
+            if self._synced <= (kept[-1].next_offset if kept else 0):
+                self._discard(self._found[i:])
+                break
+            if len(self._found) == 1:
                 # It is all that tells which offsets were given.
                 found.segment.first_offset = self._synced
-                continue
-            if i < len(self._found) - 1 or self._synced > before:
-                self._report.add(found.path, HEAD_BYTES, max(found.size - HEAD_BYTES, 1), LOST_SEGMENT)
+                return
+            self._report.add(found.path, HEAD_BYTES, max(found.size - HEAD_BYTES, 1), LOST_SEGMENT)
             self._discard([found])
-            del self._found[i]
-        if self._found and self._found[-1].scan is None:
+        self._found = kept
+        if kept and kept[-1].scan is None:
             # What is tracked is known from the last one only.
-            last = self._found[-1]
-            self._found[-1] = self._scan(last.segment.number, last.path, last.index.end if last.index else 0, None)
-
-    def _report_missing(self) -> None:
-        for before, after in itertools.pairwise(self._found):
-            number = before.segment.number + 1
-            if number < after.segment.number and before.next_offset < after.segment.first_offset:
-                path = before.path.with_name(f"{number:010}{before.path.suffix}")
-                self._report.add(path, 0, 1, MISSING_SEGMENT)
+            last = kept[-1]
+            kept[-1] = self._scan(last.segment.number, last.path, last.index.end if last.index else 0, None)
 
     # ---- the result
 
@@ -283,30 +280,25 @@ class StreamRecovery:
             segments[-1].next_offset = next_offset
         for found in self._found:
             if found.scan is not None:
-                self._secure(found)
-                if found is not self._found[-1] or self._fresh:
-                    self._seal(found)
-                elif found.segment.damaged:
-                    # What was told is not found again.
-                    found.index = index_of_found(found.segment, found.tracking)
-                    self._files.write_index(found.segment, found.index)
+                self._secure(found, sealed=found is not self._found[-1] or self._fresh)
         tracking = self._found[-1].tracking if self._found else Tracking()
         index = self._found[-1].index if self._found else None
-        checkpoint = HEAD_BYTES if index is None or index.sealed else index.end
+        checkpoint = index.end if index is not None else HEAD_BYTES
         return RecoveredStream(segments, tracking, next_offset, last_stamp, checkpoint, self._fresh)
 
-    def _seal(self, found: _Found) -> None:
-        self._files.write_index(found.segment, index_of_sealed(found.segment))
-        found.segment.drop_index()
-
-    def _secure(self, found: _Found) -> None:
-        """What is there counts as synced from now on, so it must be."""
-        if found.index is None or found.index.end < found.segment.end:
+    def _secure(self, found: _Found, sealed: bool) -> None:
+        """What is there counts as synced from now on, so it must be, and the index says so: what is damaged later is no
+        torn end, and what was told is not found again."""
+        segment, index = found.segment, found.index
+        if index is None or sealed or index.sealed or index.end < segment.end or segment.damaged:
             fd = os.open(found.path, os.O_RDWR | os.O_CLOEXEC)
             try:
                 os.fsync(fd)
             finally:
                 os.close(fd)
             # The names may be as new as what is in the files.
-            sync_directory(found.path.parent)
             sync_directory(found.path.parent.parent)
+            found.index = index_of_sealed(segment) if sealed else index_of_found(segment, found.tracking)
+            self._files.write_index(segment, found.index)
+        if sealed:
+            segment.drop_index()
