@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from leveret.core.hash_matcher import ConsistentHashMatcher, ModulusHashMatcher, RandomMatcher, stable_hash
 from leveret.core.headers_matcher import X_MATCH_VALUES, HeadersMatcher
 from leveret.core.matcher import DirectMatcher, FanoutMatcher, Matcher
+from leveret.core.murmur3 import murmur3_32
+from leveret.core.super_stream_matcher import SEED, SuperStreamMatcher
 from leveret.core.tables import Int64, Timestamp
 from leveret.core.topic_trie import TopicMatcher
 
@@ -265,6 +267,31 @@ def test_modulus_hash(history: list[Any], routing_keys: list[bytes]) -> None:
     order = sorted(held, key=lambda binding: (binding.destination.name, binding.key))
     for key in routing_keys:
         expected = [order[stable_hash(key) % len(order)].destination] if order else []
+        assert found(matcher, key) == expected
+    assert emptied(matcher, held, b"a")
+
+
+partition_keys = st.integers(-2, 12).map(lambda number: b"%d" % number)
+partition_orders = st.sampled_from([{}]) | st.builds(
+    lambda number, kind: {"x-stream-partition-order": kind(number)},
+    st.integers(0, 9),
+    st.sampled_from([int, Int64, str]),
+)
+
+
+@settings(max_examples=100)
+@given(histories(partition_keys, partition_orders), st.lists(keys, min_size=1, max_size=10))
+def test_super_stream(history: list[Any], routing_keys: list[bytes]) -> None:
+    matcher = SuperStreamMatcher()
+    held = play(matcher, history)
+
+    def place(binding: Binding) -> tuple[int, bytes, bytes]:
+        given = binding.arguments.get("x-stream-partition-order", binding.key)
+        return int(given), binding.destination.name, binding.key
+
+    order = sorted(held, key=place)
+    for key in routing_keys:
+        expected = [order[murmur3_32(key, SEED) % len(order)].destination] if order else []
         assert found(matcher, key) == expected
     assert emptied(matcher, held, b"a")
 

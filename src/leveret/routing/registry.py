@@ -13,13 +13,24 @@ from leveret.routing.fanout import Fanout
 from leveret.routing.headers import Headers
 from leveret.routing.modulus_hash import ModulusHash
 from leveret.routing.random import Random
+from leveret.routing.super_stream import SuperStream
 from leveret.routing.topic import Topic
 
 __all__ = ["EXCHANGE_TYPE_NAMES", "exchange_type", "routing_type"]
 
 _TYPES: dict[str, ExchangeType] = {
     known.name: known
-    for known in (Direct(), Fanout(), Topic(), Headers(), ConsistentHash(), ModulusHash(), Random(), Deduplicating())
+    for known in (
+        Direct(),
+        Fanout(),
+        Topic(),
+        Headers(),
+        ConsistentHash(),
+        ModulusHash(),
+        Random(),
+        Deduplicating(),
+        SuperStream(),
+    )
 }
 _TYPES[delayed.NAME] = delayed.Delayed(_TYPES.get)
 EXCHANGE_TYPE_NAMES: tuple[str, ...] = tuple(sorted(_TYPES))

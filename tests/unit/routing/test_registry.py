@@ -8,6 +8,7 @@ from leveret.catalog.records import ExchangeRecord
 from leveret.core.hash_matcher import ConsistentHashMatcher, ModulusHashMatcher, RandomMatcher
 from leveret.core.headers_matcher import HeadersMatcher
 from leveret.core.matcher import DirectMatcher, FanoutMatcher
+from leveret.core.super_stream_matcher import SuperStreamMatcher
 from leveret.core.topic_trie import TopicMatcher
 from leveret.errors import HardError
 from leveret.routing.registry import EXCHANGE_TYPE_NAMES, exchange_type, routing_type
@@ -22,6 +23,7 @@ MATCHERS = {
     "x-message-deduplication": FanoutMatcher,
     "x-modulus-hash": ModulusHashMatcher,
     "x-random": RandomMatcher,
+    "x-super-stream": SuperStreamMatcher,
 }
 # For those that cannot do without.
 ARGUMENTS = {"x-delayed-message": {"x-delayed-type": "topic"}}
