@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import structs
+
 from leveret.catalog import commands
 from leveret.catalog.commands import Added, Change, Command, Removed
 from leveret.catalog.policies import PolicyBook
-from leveret.catalog.records import ExchangeRecord, Permission, Reprocessing, User, Vhost
+from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, Reprocessing, User, Vhost
 from leveret.catalog.topology import Topology
+from leveret.core.field_types import Int64
+from leveret.core.super_stream_matcher import PARTITION_ORDER
 
 # What every virtual host is born with: name, type, internal.
 PREDECLARED_EXCHANGES = (
@@ -53,6 +57,8 @@ class Catalog:
             commands.DeleteQueue: self._delete_queue,
             commands.Bind: lambda c: self.topologies[c.binding.vhost].bind(c.binding),
             commands.Unbind: lambda c: self.topologies[c.binding.vhost].unbind(c.binding),
+            commands.DeclareSuperStream: self._declare_super_stream,
+            commands.DeleteSuperStream: self._delete_super_stream,
             commands.PutPolicy: self._put_policy,
             commands.DeletePolicy: self._delete_policy,
             commands.PutJob: self._put_job,
@@ -111,6 +117,27 @@ class Catalog:
     def _skip_queue_ids(self, command: commands.SkipQueueIds) -> list[Change]:
         self.next_queue_id = max(self.next_queue_id, command.next_id)
         return []
+
+    # ---- super streams
+
+    def _declare_super_stream(self, command: commands.DeclareSuperStream) -> list[Change]:
+        exchange, first = command.exchange, command.stream
+        changes = self._declare_exchange(commands.DeclareExchange(exchange))
+        for order, (name, _) in enumerate(command.partitions):
+            stream = structs.replace(first, name=name, id=first.id + order if first.id else 0)
+            changes += self._declare_queue(commands.DeclareQueue(stream))
+        for order, (name, key) in enumerate(command.partitions):
+            # An integer of 64 bits, as RabbitMQ has it: a binding is found again by the octets of its arguments.
+            arguments = {PARTITION_ORDER: Int64(order)}
+            binding = BindingRecord(exchange.vhost, exchange.name, True, name, key, arguments)
+            changes += self.topologies[exchange.vhost].bind(binding)
+        return changes
+
+    def _delete_super_stream(self, command: commands.DeleteSuperStream) -> list[Change]:
+        changes = self.topologies[command.vhost].remove_exchange(command.name)
+        for name in command.streams:
+            changes += self._delete_queue(commands.DeleteQueue(command.vhost, name))
+        return changes
 
     # ---- policies
 

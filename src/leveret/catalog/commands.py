@@ -81,6 +81,24 @@ class Unbind(msgspec.Struct, frozen=True, tag=True):
     binding: BindingRecord
 
 
+class DeclareSuperStream(msgspec.Struct, frozen=True, tag=True):
+    """An exchange, streams, and the bindings between them: one command, so that there are all of them or none."""
+
+    exchange: ExchangeRecord
+    # The first partition. The others are like it, but for their names, and the ids that follow.
+    stream: QueueRecord
+    # The name and the binding key of each partition, in their order.
+    partitions: tuple[tuple[str, str], ...]
+
+
+class DeleteSuperStream(msgspec.Struct, frozen=True, tag=True):
+    """The exchange and these streams go together."""
+
+    vhost: str
+    name: str
+    streams: tuple[str, ...]
+
+
 class PutPolicy(msgspec.Struct, frozen=True, tag=True):
     policy: Policy
 
@@ -116,6 +134,8 @@ Command = (
     | DeleteQueue
     | Bind
     | Unbind
+    | DeclareSuperStream
+    | DeleteSuperStream
     | PutPolicy
     | DeletePolicy
     | PutJob
@@ -123,9 +143,15 @@ Command = (
 )
 
 
-# The field of a command that holds the record it is about, where that record has arguments. A policy's definition is
-# none of a client's table: msgpack keeps all that JSON can say.
-_WITH_ARGUMENTS = {DeclareExchange: "exchange", DeclareQueue: "queue", Bind: "binding", Unbind: "binding"}
+# The fields of a command that hold records with arguments. A policy's definition is none of a client's table: msgpack
+# keeps all that JSON can say.
+_WITH_ARGUMENTS: dict[type, tuple[str, ...]] = {
+    DeclareExchange: ("exchange",),
+    DeclareQueue: ("queue",),
+    Bind: ("binding",),
+    Unbind: ("binding",),
+    DeclareSuperStream: ("exchange", "stream"),
+}
 _decoder = msgspec.msgpack.Decoder(Command)
 
 
@@ -139,12 +165,11 @@ def decode_command(octets: bytes) -> Command:
 
 
 def _with_arguments(command: Command, change: Callable[[Arguments], Arguments]) -> Command:
-    field = _WITH_ARGUMENTS.get(type(command))
-    if field is None:
-        return command
-    record = getattr(command, field)
-    record = msgspec.structs.replace(record, arguments=change(record.arguments))
-    return msgspec.structs.replace(command, **{field: record})
+    for field in _WITH_ARGUMENTS.get(type(command), ()):
+        record = getattr(command, field)
+        record = msgspec.structs.replace(record, arguments=change(record.arguments))
+        command = msgspec.structs.replace(command, **{field: record})
+    return command
 
 
 class Added(msgspec.Struct, frozen=True, gc=False):

@@ -18,6 +18,8 @@ def missing_vhost(catalog: Catalog, command: Command) -> Command | None:
             vhost = record.vhost
         case commands.Bind(binding=record) | commands.Unbind(binding=record):
             vhost = record.vhost
+        case commands.DeclareSuperStream(exchange=record):
+            vhost = record.vhost
         case commands.PutPolicy(policy=policy):
             vhost = policy.vhost
         case commands.PutJob(job=job):
@@ -25,6 +27,8 @@ def missing_vhost(catalog: Catalog, command: Command) -> Command | None:
         case commands.DeleteExchange(vhost=vhost) | commands.DeleteQueue(vhost=vhost):
             pass
         case commands.DeletePolicy(vhost=vhost) | commands.DeleteJob(vhost=vhost):
+            pass
+        case commands.DeleteSuperStream(vhost=vhost):
             pass
         case _:
             return None

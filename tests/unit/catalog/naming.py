@@ -29,6 +29,14 @@ def queue(name: str, owner: int = 0, vhost: str = "/", **arguments: Any) -> Queu
     return QueueRecord(vhost, name, "classic", False, False, owner, arguments)
 
 
+def super_exchange(name: str, vhost: str = "/", kind: str = "direct") -> ExchangeRecord:
+    return ExchangeRecord(vhost, name, kind, True, False, False, {"x-super-stream": True})
+
+
+def stream(name: str, id: int = 0, vhost: str = "/", **arguments: Any) -> QueueRecord:
+    return QueueRecord(vhost, name, "stream", True, False, 0, {"x-queue-type": "stream", **arguments}, id)
+
+
 def to_queue(source: str, name: str, key: str = "", vhost: str = "/", **arguments: Any) -> BindingRecord:
     return BindingRecord(vhost, source, True, name, key, arguments)
 

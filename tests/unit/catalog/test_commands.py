@@ -15,7 +15,17 @@ from leveret.catalog.records import ReplayFilter, User, Vhost
 from leveret.catalog.topology import binding_key
 from leveret.core.field_types import Float32, Int8, Int16, Int64, Timestamp, UInt8, UInt16, UInt32
 from leveret.core.tables import encode_table
-from tests.unit.catalog.naming import exchange, job, permission, policy, queue, to_exchange, to_queue
+from tests.unit.catalog.naming import (
+    exchange,
+    job,
+    permission,
+    policy,
+    queue,
+    stream,
+    super_exchange,
+    to_exchange,
+    to_queue,
+)
 
 # What JSON can say and a policy may hold.
 EVERY_DEFINITION_VALUE: dict[str, Any] = {
@@ -40,6 +50,8 @@ EVERY_COMMAND: list[Command] = [
     commands.DeleteQueue("/", "q"),
     commands.Bind(to_queue("x", "q", "key")),
     commands.Unbind(to_exchange("x", "y", "key")),
+    commands.DeclareSuperStream(super_exchange("s"), stream("s-0", 5), (("s-0", "0"), ("s-emea", "emea"))),
+    commands.DeleteSuperStream("/", "s", ("s-0", "s-emea")),
     commands.PutPolicy(policy("p", EVERY_DEFINITION_VALUE, "^q", -3, "queues", operator=True)),
     commands.DeletePolicy("/", "p", operator=True),
     commands.PutJob(
@@ -112,6 +124,17 @@ def test_a_binding_that_was_written_is_found_by_the_one_that_was_not(value: Any)
     again = there_and_back(commands.Bind(binding))
     assert isinstance(again, commands.Bind)
     assert binding_key(again.binding) == binding_key(binding)
+
+
+@pytest.mark.parametrize("value", EVERY_VALUE, ids=lambda value: f"{type(value).__name__}")
+def test_arguments_of_both_records_of_a_super_stream_survive(value: Any) -> None:
+    command = commands.DeclareSuperStream(
+        exchange("s", argument=value), queue("s-0", argument=[value, value]), (("s-0", "0"),)
+    )
+    again = there_and_back(command)
+    assert isinstance(again, commands.DeclareSuperStream)
+    for ours, theirs in ((again.exchange, command.exchange), (again.stream, command.stream)):
+        assert encode_table(ours.arguments) == encode_table(theirs.arguments)
 
 
 def test_commands_and_records_never_change() -> None:

@@ -7,7 +7,7 @@ from leveret.catalog.catalog import Catalog
 from leveret.catalog.commands import Command
 from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, Policy, QueueRecord, User, Vhost
 from leveret.catalog.repair import is_possible, missing_vhost
-from tests.unit.catalog.naming import job
+from tests.unit.catalog.naming import job, stream, super_exchange
 
 QUEUE = QueueRecord("v", "q", "classic", True, False, 0, {}, 1)
 EXCHANGE = ExchangeRecord("v", "x", "topic", True, False, False, {})
@@ -27,6 +27,8 @@ BINDING = BindingRecord("v", "x", True, "q", "key", {})
         commands.DeletePolicy("v", "p"),
         commands.PutJob(job("q", vhost="v")),
         commands.DeleteJob("v", "q"),
+        commands.DeclareSuperStream(super_exchange("s", "v"), stream("s-0", 1, "v"), (("s-0", "0"),)),
+        commands.DeleteSuperStream("v", "s", ("s-0",)),
     ],
     ids=lambda command: type(command).__name__,
 )
@@ -61,6 +63,16 @@ def test_a_binding_needs_both_of_its_ends() -> None:
     assert not is_possible(catalog, commands.Bind(BINDING))
     catalog.apply(commands.DeclareQueue(QUEUE))
     assert is_possible(catalog, commands.Bind(BINDING))
+
+
+def test_a_super_stream_needs_nothing_but_its_virtual_host() -> None:
+    catalog = Catalog()
+    catalog.apply(commands.PutVhost(Vhost("v")))
+    command = commands.DeclareSuperStream(super_exchange("s", "v"), stream("s-0", 1, "v"), (("s-0", "0"),))
+    assert is_possible(catalog, command)
+    # Nor does the end of one that damage has taken away.
+    assert is_possible(catalog, commands.DeleteSuperStream("v", "s", ("s-0",)))
+    assert catalog.apply(commands.DeleteSuperStream("v", "s", ("s-0",))) == []
 
 
 def test_a_job_needs_its_queue() -> None:

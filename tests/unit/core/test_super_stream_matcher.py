@@ -123,5 +123,5 @@ def test_the_number_of_a_partition(key: bytes, arguments: dict[str, Any], expect
 )
 def test_what_is_no_number(key: bytes, order: Any) -> None:
     arguments = {} if len(key) != 1 else {PARTITION_ORDER: order}
-    with pytest.raises(ValueError):  # noqa: PT011 - the caller words it
+    with pytest.raises(ValueError):
         partition_order(key, arguments)
