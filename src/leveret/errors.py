@@ -3,6 +3,7 @@
     LeveretError
     ├── AmqpError              a reply code, a text, and what it ends
     │   ├── SoftError          the channel closes, the connection goes on
+    │   │   └── AlreadyExists  what is to be made is there
     │   └── HardError          the connection closes
     ├── InvalidPolicy          a policy that cannot be taken, with the key that is to blame
     ├── ReplayError            a job of reprocessing that cannot be had
@@ -85,6 +86,10 @@ class SoftError(AmqpError):
     """Closes the channel it happened on."""
 
     ends_connection = False
+
+
+class AlreadyExists(SoftError):
+    """What is to be made, and must be new, is there already."""
 
 
 class HardError(AmqpError):

@@ -8,6 +8,7 @@ import pytest
 
 from leveret.errors import (
     REPLY_CODES,
+    AlreadyExists,
     AmqpError,
     ConfigError,
     HardError,
@@ -37,6 +38,7 @@ def test_everything_raised_on_purpose_has_one_root() -> None:
     assert all(issubclass(kind, LeveretError) for kind in (AmqpError, SoftError, HardError, ConfigError, StartupError))
     assert issubclass(SoftError, AmqpError) and issubclass(HardError, AmqpError)
     assert not issubclass(SoftError, HardError)
+    assert issubclass(AlreadyExists, SoftError)
 
 
 def test_a_refused_job_says_which_field_is_to_blame_and_not_at_any_length() -> None:
@@ -50,6 +52,7 @@ def test_a_refused_job_says_which_field_is_to_blame_and_not_at_any_length() -> N
     [
         SoftError(404, "gone", 5),
         HardError(501, "bad"),
+        AlreadyExists(406, "there"),
         ConfigError("port is 0"),
         InvalidReplay("limit", "it is -1"),
         ReplayConflict("there is one"),

@@ -13,6 +13,7 @@ from leveret.broker.agenda import Agenda
 from leveret.broker.leases import Leases
 from leveret.broker.login import Logins
 from leveret.broker.post_office import PostOffice
+from leveret.broker.stream_groups import StreamGroups
 from leveret.broker.vhost import LiveVhost
 from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
@@ -76,6 +77,8 @@ class Broker:
         self.office.alarm = self.agenda.put
         self.post_office = PostOffice(self.office, None if store is None else store.journal, self, clock.wall)
         self.leases = Leases(self.agenda, clock.now_ms, self._delete_unused)
+        # Which consumers of streams share their work, and whose turn it is.
+        self.stream_groups = StreamGroups(self.agenda, clock.now_ms)
         # Sends what was put into outboxes; set by whoever runs the broker on a loop.
         self.kick: Callable[[], None] = lambda: None
         self.logins = Logins(self.catalog, dice)

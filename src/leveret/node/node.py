@@ -14,6 +14,7 @@ from leveret.broker.policies import Policies
 from leveret.broker.recovery import recover
 from leveret.broker.reprocess.reprocessor import Reprocessor
 from leveret.broker.reprocess.schedule import Plan, Schedule
+from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import Topology
 from leveret.errors import StartupError
 from leveret.node.settings import Settings, default_data_dir
@@ -45,6 +46,7 @@ class Node:
         )
         self.broker = Broker(dice, Clock(), self.store)
         self.topology = Topology(self.broker)
+        self.super_streams = SuperStreams(self.broker)
         self.policies = Policies(self.broker)
         self.delayed = Delayed(self.broker)
         self.reprocessor = Reprocessor(self.broker)
