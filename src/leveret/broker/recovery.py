@@ -28,6 +28,7 @@ def recover(broker: Broker) -> None:
     store.all_queues = broker.all_queues
     store.on_calm = broker.disk_calmed
     store.tick = broker.tick
+    store.streams.now_ms = broker.clock.now_ms
     store.collect_unacked = broker.collect_unacked
     # Not merely without users: an operator may have deleted them all, guest first.
     if not found or (store.catalog.damaged and not broker.catalog.users):
@@ -68,11 +69,18 @@ def _adopt_orphans(broker: Broker, store: Store) -> None:
     topologies = broker.catalog.topologies.values()
     known = {queue.id for topology in topologies for queue in topology.queues.values() if queue.id}
     known |= {exchange.id for topology in topologies for exchange in topology.exchanges.values() if exchange.id}
-    orphans = store.orphans(known, broker.catalog.next_queue_id)
-    if orphans and DEFAULT_VHOST not in broker.catalog.vhosts:
+    next_queue_id = broker.catalog.next_queue_id
+    orphans = store.orphans(known, next_queue_id)
+    streams = store.stream_orphans(known, next_queue_id)
+    if (orphans or streams) and DEFAULT_VHOST not in broker.catalog.vhosts:
         broker.apply(commands.PutVhost(Vhost(DEFAULT_VHOST)))
     # Ids that the log speaks of are not given again, whatever became of their queues.
     broker.catalog.apply(commands.SkipQueueIds(store.next_queue_id))
+    for queue_id in streams:
+        name = f"leveret.recovered-{queue_id}"
+        record = QueueRecord(DEFAULT_VHOST, name, "stream", True, False, 0, {"x-queue-type": "stream"}, queue_id)
+        broker.apply(commands.DeclareQueue(record))
+        log.error("a stream that the catalog lost has another name", queue=name)
     for queue_id, book in orphans.items():
         name = f"leveret.recovered-{queue_id}"
         record = QueueRecord(DEFAULT_VHOST, name, "classic", True, False, 0, {}, queue_id)

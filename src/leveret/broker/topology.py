@@ -16,9 +16,10 @@ from leveret.catalog import commands
 from leveret.catalog.arguments import DEDUPLICATION_CHECKS, assert_same_argument, assert_same_property
 from leveret.catalog.records import Arguments, BindingRecord, ExchangeRecord, QueueRecord
 from leveret.core.contract import Queue
+from leveret.core.stream_queue import StreamQueue
 from leveret.errors import HardError, SoftError
-from leveret.queues.queue_type import COMPARED_ARGUMENTS, check_dead_letter_exchange
-from leveret.queues.registry import kind_from_arguments, queue_type
+from leveret.queues.queue_type import check_dead_letter_exchange
+from leveret.queues.registry import DEFAULT, kind_from_arguments, known_kind, queue_type
 from leveret.routing.registry import exchange_type, routing_type
 
 RESERVED_PREFIX = "amq."
@@ -86,6 +87,7 @@ class Topology:
         # What goes with its connection is not durable, whatever was asked for.
         durable = durable and not exclusive
         if name == "":
+            self._check_nameless(arguments)
             name = "amq.gen-" + self._broker.dice.name()
         elif name.startswith(RESERVED_PREFIX):
             who.access.check_queue(CONFIGURE, name)
@@ -114,6 +116,12 @@ class Topology:
         created: Queue = vhost.queues[octets(name)]
         return created
 
+    @staticmethod
+    def _check_nameless(arguments: Arguments) -> None:
+        kind = known_kind(arguments.get("x-queue-type"))
+        if kind is not None and not kind.server_named:
+            raise SoftError(406, f"Cannot declare a server-named queue for type {kind.module}")
+
     def _assert_equivalent_queue(
         self,
         who: Requester,
@@ -128,9 +136,9 @@ class Topology:
             raise SoftError(405, self._locked_text(who, record.name))
         assert_same_property("durable", what, record.durable, durable)
         assert_same_property("auto_delete", what, record.auto_delete, auto_delete)
-        for name in COMPARED_ARGUMENTS:
-            if name == "x-queue-type" and "x-queue-type" not in arguments:
-                # Not asking for a type takes the queue as it is.
+        for name in queue_type(record.kind).compared:
+            if name == "x-queue-type" and "x-queue-type" not in arguments and record.kind == DEFAULT:
+                # Not asking for a type takes a classic queue as it is.
                 continue
             if name == "x-queue-type" and "x-queue-type" not in record.arguments:
                 if arguments[name] == record.kind:
@@ -157,7 +165,10 @@ class Topology:
 
     def purge_queue(self, who: Requester, name: str) -> int:
         who.access.check_queue(READ, name)
-        count: int = self.find_queue(who, name).purge()
+        queue = self.find_queue(who, name)
+        if isinstance(queue, StreamQueue):
+            raise HardError(540, queue.refusal("queue.purge"))
+        count: int = queue.purge()
         return count
 
     def consumer_left(self, vhost: LiveVhost, queue: Queue) -> None:

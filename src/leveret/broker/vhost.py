@@ -147,7 +147,7 @@ class LiveVhost:
         self.queues[octets(record.name)] = queue
         if record.arguments or len(self.policies):
             self._govern(queue)
-        if self._store is not None and record.id:
+        if self._store is not None and queue.ledger is not None:
             self._store.add_queue(record.id, queue)
         if record.owner:
             self.owned.setdefault(record.owner, set()).add(record.name)

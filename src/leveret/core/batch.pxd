@@ -12,3 +12,7 @@ cdef class Noting:
     cdef bint closed
 
     cpdef int write_notes(self) except -1
+
+
+cdef class Beside:
+    cpdef object take_part(self)

@@ -18,16 +18,26 @@ class Publisher:
 
 class Batch:
     """What goes to disk together: `parts` are (segment, start, end in data, offset in the file); `waiters` are the
-    publishing channels that wait for it, each with the last publish of its that is in it."""
+    publishing channels that wait for it, each with the last publish of its that is in it; `beside` is what goes into
+    logs of their own."""
 
-    __slots__ = ("data", "last_sequence", "number", "parts", "waiters")
+    __slots__ = ("beside", "data", "last_sequence", "number", "parts", "waiters")
 
-    def __init__(self, number, data, parts, last_sequence, waiters):
+    def __init__(self, number, data, parts, last_sequence, waiters, beside=()):
         self.number = number
         self.data = data
         self.parts = parts
         self.last_sequence = last_sequence
         self.waiters = waiters
+        self.beside = beside
+
+
+class Beside:
+    """A log of its own that goes to disk with the journal's batches, before them: a stream's."""
+
+    def take_part(self):
+        """What it has for the batch that ends now."""
+        return None
 
 
 class Noting:

@@ -9,7 +9,7 @@ from leveret.core.octets cimport read_u64
 from leveret.core.outbox cimport Outbox
 from leveret.core.unacked cimport Unacked
 
-cdef unsigned int ACK, NACK, REJECT
+cdef unsigned int ACK, NACK, REJECT, RECOVER
 cdef int SETTLED, DISCARDED, REQUEUED
 
 cdef enum:
@@ -37,6 +37,7 @@ cdef class Channel:
     cdef readonly Py_ssize_t held_bytes
     # Acks that a transaction holds back: (entries, discard or requeue) in the order they came
     cdef list pending
+    cdef unsigned int settling
     # Control-plane object of this channel
     cdef public object desk
     cdef readonly unsigned long long delivered_total
@@ -59,6 +60,8 @@ cdef class Channel:
     cdef list take_upto(self, unsigned long long tag)
     @cython.locals(entry=Entry, queue=Queue, touched=list, i=Py_ssize_t)
     cpdef int judge(self, list entries, int verdict) except -1
+    @cython.locals(entry=Entry, queue=Queue)
+    cdef int check_returns(self, list entries) except -1
     @cython.locals(entry=Entry, holder=Subscriber, queue=Queue)
     cpdef Queue judge_one(self, Entry entry, int verdict)
     @cython.locals(woken=list)

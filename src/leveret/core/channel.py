@@ -20,6 +20,7 @@ ACK = 0x003C0050
 NACK = 0x003C0078
 REJECT = 0x003C005A
 TX_COMMIT = 0x005A0014
+RECOVER = 0x003C006E
 
 # What becomes of an unacked message
 SETTLED = 0
@@ -46,6 +47,8 @@ class Channel:
         self.held_count = 0
         self.held_bytes = 0
         self.pending = None
+        # The method that settles, for errors.
+        self.settling = 0
         self.desk = desk
         self.delivered_total = 0
         self.acked_total = 0
@@ -96,6 +99,7 @@ class Channel:
         return self.settle(read_u64(p, at), False, REQUEUED if p[at + 8] & 1 else DISCARDED, REJECT)
 
     def settle(self, tag, multiple, verdict, method):
+        self.settling = method
         if self.pending is None and not multiple:
             # The common case by far: one message, at once.
             entry = self.unacked.take(tag)
@@ -142,6 +146,8 @@ class Channel:
     def judge(self, entries, verdict):
         """Settles many; queues that got something back hand it out only after all of it is back."""
         touched = []
+        if verdict != SETTLED and self.state == OPEN:
+            self.check_returns(entries)
         for entry in entries:
             queue = self.judge_one(entry, verdict)
             if verdict == REQUEUED and (not touched or touched[len(touched) - 1] is not queue):
@@ -151,6 +157,15 @@ class Channel:
         for i in range(len(touched)):
             queue = touched[i]
             queue.dispatch()
+        return 0
+
+    def check_returns(self, entries):
+        """Raises if one of these cannot go back; then none does before the channel closes."""
+        for entry in entries:
+            queue = entry.holder.queue
+            if queue.ack_only:
+                self.unacked.restore(entries)
+                queue.refuse_return(self.settling)
         return 0
 
     def judge_one(self, entry, verdict):
@@ -164,6 +179,9 @@ class Channel:
         if verdict == SETTLED:
             self.acked_total += 1
             queue.settle(entry)
+        elif queue.ack_only:
+            if self.state == OPEN:
+                queue.refuse_return(self.settling)
         elif verdict == DISCARDED:
             self.rejected_total += 1
             queue.discard(entry)
@@ -208,6 +226,7 @@ class Channel:
 
     def recover(self):
         """basic.recover: everything unacked goes back to where it was; acks of an open transaction stay with it."""
+        self.settling = RECOVER
         self.judge(self.take_upto(self.last_tag), REQUEUED)
 
     def time_out(self, entries):

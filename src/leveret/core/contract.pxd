@@ -62,6 +62,7 @@ cdef class Queue:
     cdef readonly bint single_active
     cdef readonly dict subscribers
     cdef public long long ack_timeout_ms
+    cdef readonly bint ack_only
     cdef readonly bint deleted
 
     cpdef int publish(self, Message message) except -1

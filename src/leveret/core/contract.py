@@ -94,7 +94,17 @@ class Subscriber:
 class Queue:
     """Where messages wait. `record` is the catalog's entry for it, for the control plane."""
 
-    __slots__ = ("ack_timeout_ms", "deleted", "ledger", "name", "record", "single_active", "subscribers", "window")
+    __slots__ = (
+        "ack_only",
+        "ack_timeout_ms",
+        "deleted",
+        "ledger",
+        "name",
+        "record",
+        "single_active",
+        "subscribers",
+        "window",
+    )
 
     def __init__(self, name, record, single_active=False, ledger=None):
         self.name = name
@@ -109,6 +119,8 @@ class Queue:
         self.subscribers = None
         # Milliseconds until an unacked delivery goes back; 0 never, -1 as the node says.
         self.ack_timeout_ms = -1
+        # True if a consumer cannot give a message back, nor reject it.
+        self.ack_only = False
         self.deleted = False
 
     def subscriber_count(self):
@@ -143,6 +155,10 @@ class Queue:
     def discard(self, entry):
         """The entry was rejected without requeue."""
         return 0
+
+    def refuse_return(self, method):
+        """Raises what a client gets who gives a message back to a queue that takes acks only."""
+        raise AssertionError("a queue that takes acks only must say so")
 
     def get(self, getter):
         """Gives the next message to a subscriber that is not in the rota: GIVEN if there was one, EMPTY if there was

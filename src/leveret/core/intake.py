@@ -288,7 +288,7 @@ class Intake(Publisher):
         self.publish_seq += 1
         self.accepted_seq = self.publish_seq
         if self.journal is not None:
-            if self.journal.current is message:
+            if self.journal.current is message or self.journal.beside_message is message:
                 self.journal.await_batch(self)
             elif known:
                 # The first of its kind may not be on disk yet, and what is confirmed must be.

@@ -1,6 +1,6 @@
 cimport cython
 
-from leveret.core.batch cimport Noting, Publisher
+from leveret.core.batch cimport Beside, Noting, Publisher
 from leveret.core.message cimport Message
 from leveret.core.octets cimport clear_octets, copy_octets, read_u16, read_u32, read_u64, write_u16, write_u32, write_u64
 from leveret.core.records cimport (
@@ -9,7 +9,7 @@ from leveret.core.records cimport (
 )
 from leveret.core.segment cimport Segment
 
-cdef Py_ssize_t FIRST_BUFFER_BYTES, KEPT_BUFFER_BYTES, FIRST_NOTES_BYTES, CONGESTED_BYTES, CALM_BYTES, GROWN_BYTES_MAX, PARTS_MAX
+cdef Py_ssize_t FIRST_BUFFER_BYTES, KEPT_BUFFER_BYTES, FIRST_NOTES_BYTES, CONGESTED_BYTES, CALM_BYTES, GROWN_BYTES_MAX, PARTS_MAX, BUFFERS_MAX
 cdef unsigned long long OFFSET_MASK
 
 
@@ -52,9 +52,20 @@ cdef class Journal:
     cdef bint closed
     cdef readonly unsigned long long appended_total
     cdef readonly unsigned long long appended_bytes_total
+    cdef list beside
+    cdef readonly Py_ssize_t beside_bytes
+    cdef Message beside_message
+    cdef readonly dict owing
+    cdef bint owes
+    cdef list buffers
 
     cpdef int want_commit(self) except -1
     cdef int want_notes(self) except -1
+    cpdef int add_beside(self, Beside log) except -1
+    cpdef int weigh(self, Py_ssize_t size) except -1
+    cdef bytearray take_buffer(self)
+    cdef object give_buffer(self, bytearray data)
+    cpdef object want_evidence(self)
     cpdef int touch(self, Noting noting) except -1
     cpdef object use_segment(self, Segment segment)
     cdef int roll(self) except -1
@@ -83,7 +94,7 @@ cdef class Journal:
     cdef int append_notes(self) except -1
     cpdef int append_closed(self) except -1
     cdef int await_batch(self, Publisher publisher) except -1
-    @cython.locals(publisher=Publisher, parts=list)
+    @cython.locals(publisher=Publisher, parts=list, log=Beside)
     cpdef object take_batch(self)
     @cython.locals(segment=Segment)
     cpdef object batch_written(self, object batch)

@@ -49,6 +49,8 @@ CALM_BYTES = 2097152
 # A segment that found no successor in time grows on, but not beyond this: offsets have 32 bits.
 GROWN_BYTES_MAX = 1073741824
 OFFSET_MASK = 0xFFFFFFFF
+# So many buffers are kept for logs beside this one.
+BUFFERS_MAX = 4
 # A batch goes into at most so many segments.
 PARTS_MAX = 8
 
@@ -105,6 +107,15 @@ class Journal:
         self.closed = False
         self.appended_total = 0
         self.appended_bytes_total = 0
+        # Logs beside this one with something in the open batch, how much that is, and the message one took last.
+        self.beside = []
+        self.beside_bytes = 0
+        self.beside_message = None
+        # Those, and whether this one as well, that do not say yet how far they were synced.
+        self.owing = {}
+        self.owes = True
+        # Buffers for them, used again and again.
+        self.buffers = []
 
     def want_commit(self):
         if not self.awake:
@@ -126,6 +137,31 @@ class Journal:
             self.touched.append(noting)
             self.want_notes()
         return 0
+
+    # ---- logs beside this one
+
+    def add_beside(self, log):
+        self.beside.append(log)
+        return self.want_notes()
+
+    def weigh(self, size):
+        """So much more is to be written beside the log."""
+        self.beside_bytes += size
+        if self.end + self.beside_bytes + self.in_flight_bytes > CONGESTED_BYTES:
+            self.congested = True
+        return 0
+
+    def take_buffer(self):
+        return self.buffers.pop() if self.buffers else bytearray(FIRST_BUFFER_BYTES)
+
+    def give_buffer(self, data):
+        if len(data) <= KEPT_BUFFER_BYTES and len(self.buffers) < BUFFERS_MAX:
+            self.buffers.append(data)
+
+    def want_evidence(self):
+        """Whoever owes it says in the batch that ends now how far it was synced."""
+        for log in list(self.owing):
+            log.touch()
 
     # ---- segments
 
@@ -231,7 +267,7 @@ class Journal:
         self.sequence += 1
         self.end += size
         self.segment.end += size
-        if self.end + self.in_flight_bytes > CONGESTED_BYTES or self.segment.end > GROWN_BYTES_MAX:
+        if self.end + self.beside_bytes + self.in_flight_bytes > CONGESTED_BYTES or self.segment.end > GROWN_BYTES_MAX:
             self.congested = True
         return 0
 
@@ -376,6 +412,7 @@ class Journal:
         segment.settles.discard(segment.id)
         self.settled_segments.clear()
         self.notes_bytes = 0
+        self.owes = False
         self.advance(length)
         return 0
 
@@ -399,15 +436,24 @@ class Journal:
 
     def take_batch(self):
         """Closes the open batch; the next one goes into the other buffer."""
-        if not self.closed:
+        beside = []
+        for log in self.beside:
+            part = log.take_part()
+            if part is not None:
+                beside.append(part)
+        self.beside = []
+        self.beside_message = None
+        if not self.closed and (self.end > 0 or self.touched or self.notes_bytes > 0 or self.owes or not beside):
             self.append_notes()
         parts = self.parts
-        parts.append((self.segment, self.part_start, self.end, self.part_offset))
+        if self.end > self.part_start:
+            parts.append((self.segment, self.part_start, self.end, self.part_offset))
         waiters = [(publisher, publisher.accepted_seq) for publisher in self.waiters]
-        batch = Batch(self.batch, self.data, parts, self.sequence - 1, waiters)
+        batch = Batch(self.batch, self.data, parts, self.sequence - 1, waiters, beside)
         self.waiters = []
         self.parts = []
-        self.in_flight_bytes = self.end
+        self.in_flight_bytes = self.end + self.beside_bytes
+        self.beside_bytes = 0
         self.data = self.other if self.other is not None else bytearray(FIRST_BUFFER_BYTES)
         self.other = None
         self.p = self.data
@@ -426,14 +472,19 @@ class Journal:
             segment.written = offset + end - start
         if len(batch.data) <= KEPT_BUFFER_BYTES:
             self.other = batch.data
+        for part in batch.beside:
+            part.log.part_written(part)
         self.in_flight_bytes = 0
-        if self.congested and self.end < CALM_BYTES and self.segment.end <= GROWN_BYTES_MAX:
+        if self.congested and self.end + self.beside_bytes < CALM_BYTES and self.segment.end <= GROWN_BYTES_MAX:
             self.congested = False
 
     def batch_synced(self, batch):
         """All up to and with this batch is on disk: who waited for it is told."""
         self.synced_batch = batch.number
         self.synced_sequence = batch.last_sequence
+        self.owes = len(batch.parts) > 0
+        for part in batch.beside:
+            part.log.part_synced(part)
         for publisher, accepted_seq in batch.waiters:
             publisher.synced(batch.number, accepted_seq)
 

@@ -2,7 +2,7 @@
 
 cimport cython
 from leveret.core.octets cimport read_u16, read_u32, read_u64, take
-from leveret.core.tables cimport NOTED_BLIND, NOTED_COPIES, NOTED_DELAY, check_table, read_table
+from leveret.core.tables cimport NOTED_BLIND, NOTED_COPIES, NOTED_DELAY, NOTED_STREAM, check_table, read_table
 
 # The bit of each property in the flag word, highest first: the order of the values that follow it.
 cdef enum:
@@ -35,6 +35,7 @@ cdef class Properties:
     cdef readonly bint has_cc
     cdef readonly bint has_bcc
     cdef readonly bint has_delay
+    cdef readonly bint has_stream
     cdef readonly bint special
     cdef readonly long long ttl_ms
     cdef Py_ssize_t headers_at

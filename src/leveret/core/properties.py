@@ -17,7 +17,7 @@ from leveret.errors import HardError
 
 if not cython.compiled:
     from leveret.core.pure_octets import read_u16, read_u32, read_u64, take
-    from leveret.core.tables import NOTED_BLIND, NOTED_COPIES, NOTED_DELAY, check_table, read_table
+    from leveret.core.tables import NOTED_BLIND, NOTED_COPIES, NOTED_DELAY, NOTED_STREAM, check_table, read_table
 
     CONTENT_TYPE, CONTENT_ENCODING, HEADERS, DELIVERY_MODE = 0x8000, 0x4000, 0x2000, 0x1000
     PRIORITY, CORRELATION_ID, REPLY_TO, EXPIRATION = 0x0800, 0x0400, 0x0200, 0x0100
@@ -55,7 +55,8 @@ class Properties:
 
     What the data plane needs stands ready as fields: `raw` (the octets), `flags`, `persistent`, `priority` (0 if
     absent), `expiration`, `user_id`, `reply_to` (bytes, None if absent), `ttl_ms` (the expiration as a number, -1 if
-    absent), `has_cc` (CC or BCC), `has_bcc`, `has_delay` and `special` (it may expire or wait for its time). The other
+    absent), `has_cc` (CC or BCC), `has_bcc`, `has_delay`, `has_stream` (perhaps a header that streams heed) and `special`
+    (it may expire or wait for its time). The other
     attributes are decoded at each reading and are None if absent; `fields()` has all that are present, by name."""
 
     raw: bytes
@@ -68,6 +69,7 @@ class Properties:
     has_cc: bool
     has_bcc: bool
     has_delay: bool
+    has_stream: bool
     special: bool
     ttl_ms: int
     # Where the headers' fields start and end in `raw`, and the table once decoded.
@@ -82,6 +84,7 @@ class Properties:
         "has_bcc",
         "has_cc",
         "has_delay",
+        "has_stream",
         "headers_at",
         "headers_end",
         "persistent",
@@ -215,7 +218,7 @@ def scan_properties(p, start, end):
     made.persistent = False
     made.priority = 0
     made.expiration = made.user_id = made.reply_to = made.cached_headers = None
-    made.has_cc = made.has_bcc = made.has_delay = made.special = False
+    made.has_cc = made.has_bcc = made.has_delay = made.has_stream = made.special = False
     made.ttl_ms = -1
     made.headers_at = made.headers_end = 0
     at = start + 2
@@ -288,6 +291,7 @@ def _scan_headers(made, p, start, at, end):
     made.has_cc = noted & NOTED_COPIES != 0
     made.has_bcc = noted & NOTED_BLIND != 0
     made.has_delay = made.special = noted & NOTED_DELAY != 0
+    made.has_stream = noted & NOTED_STREAM != 0
     made.headers_at = at - start
     made.headers_end = at + size - start
     return at + size

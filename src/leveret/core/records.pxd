@@ -18,6 +18,8 @@ cdef enum:
     NOTES = 3
     COMMAND = 4
     CLOSED = 5
+    ENTRY = 6
+    TRACK = 7
 
 # Kinds of notes
 cdef enum:

@@ -17,6 +17,11 @@
             COMMAND: a command of the catalog as msgpack
             CLOSED: nothing; the broker stopped in good order, and nothing was handed out since
 
+In the log of a stream the sequence is the offset of a message, so it grows by as many as a record has:
+    ENTRY   like MESSAGE, but: 17 flags, 20 how many messages it has; no targets, the filter value instead
+    TRACK   17 whether it has all that is tracked or what changed, 20 how many that are, 24 u64 the offset up to which
+            everything was synced before; what is tracked as write_tracked has it. Its sequence is that of the next entry
+
 A record starts at a multiple of 8. Numbers are big-endian. The end of a log is where no record with a good checksum
 and the next sequence stands: no magic, no NULs, no holes are looked for. What is written together is a batch: messages,
 then one record of another kind, which ends it; after a crash a log of messages is cut back to the last whole batch. The
@@ -39,6 +44,8 @@ if not cython.compiled:
     NOTES = 3
     COMMAND = 4
     CLOSED = 5
+    ENTRY = 6
+    TRACK = 7
     PLACED = 1
     SETTLED = 2
     HANDED = 3
@@ -48,7 +55,7 @@ if not cython.compiled:
     EXPIRES_BIT = 0x10000
 
 # For readers outside the data plane, which cannot see the C constants.
-RECORD_KINDS = {1: "message", 2: "paged", 3: "notes", 4: "command", 5: "closed"}
+RECORD_KINDS = {1: "message", 2: "paged", 3: "notes", 4: "command", 5: "closed", 6: "entry", 7: "track"}
 MESSAGE_RECORD_HEAD_BYTES = 40
 ADDRESS_SIZE_MASK = 0x0FFF
 

@@ -32,6 +32,7 @@ cdef enum:
     NOTED_COPIES = 1
     NOTED_BLIND = 2
     NOTED_DELAY = 4
+    NOTED_STREAM = 8
 
 cdef inline long long signed64(unsigned long long value) noexcept:
     return <long long> value

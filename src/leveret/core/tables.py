@@ -44,7 +44,7 @@ if not cython.compiled:
     BOOLEAN, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, INT64_ALIAS = b"tbBsuIilL"
     FLOAT32, FLOAT64, DECIMAL, TEXT, ARRAY, TIMESTAMP, TABLE, VOID, BLOB = b"fdDSATFVx"
     NESTING_MAX = 32
-    NOTED_COPIES, NOTED_BLIND, NOTED_DELAY = 1, 2, 4
+    NOTED_COPIES, NOTED_BLIND, NOTED_DELAY, NOTED_STREAM = 1, 2, 4, 8
 
     def signed64(value):
         return value - (1 << 64) if value >> 63 else value
@@ -248,13 +248,16 @@ def _check_depth(at, depth):
 
 
 def _noted(p, at, end):
-    """Which of the headers that a broker heeds this one is: CC or BCC, x-delay, or none."""
+    """Which of the headers that a broker heeds this one is: CC or BCC, x-delay, perhaps one that streams heed, or none."""
     if end - at == 2:
         return NOTED_COPIES if p[at] == 67 and p[at + 1] == 67 else 0
     if end - at == 3:
         return NOTED_COPIES | NOTED_BLIND if p[at] == 66 and p[at + 1] == 67 and p[at + 2] == 67 else 0
     if end - at == 7 and p[at] == 120 and p[at + 1] == 45 and p[at + 2] == 100 and p[at + 6] == 121:
         return NOTED_DELAY if p[at + 3] == 101 and p[at + 4] == 108 and p[at + 5] == 97 else 0
+    if (end - at == 15 or end - at == 21) and p[at] == 120 and p[at + 1] == 45:
+        # x-stream-offset, x-producer-name, x-publishing-id, x-stream-filter-value: a stream looks closer.
+        return NOTED_STREAM
     return 0
 
 

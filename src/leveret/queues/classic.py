@@ -8,13 +8,15 @@ from leveret.core.contract import Queue
 from leveret.core.office import Office
 from leveret.core.queue import ClassicQueue
 from leveret.queues.dedup import is_wanted, make_window
-from leveret.queues.queue_type import Stock, validate_arguments
+from leveret.queues.queue_type import COMPARED_ARGUMENTS, Stock, validate_arguments
 from leveret.queues.rules import rules_from
 
 
 class Classic:
     name = "classic"
     module = "rabbit_classic_queue"
+    server_named = True
+    compared = COMPARED_ARGUMENTS
     arguments = frozenset(
         (
             "x-expires",

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from leveret.catalog import arguments as check
 from leveret.catalog.arguments import Check
 from leveret.catalog.delays import parse_delays
+from leveret.catalog.policy_keys import age_s
 from leveret.catalog.records import Arguments, QueueRecord
 from leveret.core.contract import Queue
 from leveret.core.office import Office
@@ -18,6 +19,7 @@ from leveret.errors import InvalidPolicy, SoftError
 # RabbitMQ's two ways to keep a queue on disk, which are one here.
 QUEUE_VERSIONS = (1, 2)
 NAME_OCTETS_MAX = 255
+LEADER_LOCATORS = ("client-local", "balanced", "random", "least-leaders")
 
 
 def delays(value: Any) -> str | None:
@@ -44,6 +46,10 @@ def version(value: Any) -> str | None:
     return reason
 
 
+def max_age(value: Any) -> str | None:
+    return check.string(value) or (None if age_s(value) else "invalid_max_age")
+
+
 # Every argument that a queue of some type heeds, with its check, in the order in which RabbitMQ checks them; ours
 # follow, then those of other types. A name that is not here is not ours and is ignored.
 ARGUMENT_CHECKS: dict[str, Check] = {
@@ -68,13 +74,14 @@ ARGUMENT_CHECKS: dict[str, Check] = {
     "x-max-in-memory-length": check.non_negative,
     "x-max-in-memory-bytes": check.non_negative,
     "x-quorum-initial-group-size": check.non_negative,
-    "x-queue-leader-locator": check.string,
     "x-dead-letter-strategy": check.string,
-    "x-max-age": check.string,
+    "x-max-age": max_age,
     "x-stream-max-segment-size-bytes": check.non_negative,
-    "x-initial-cluster-size": check.non_negative,
+    "x-initial-cluster-size": check.positive,
+    "x-queue-leader-locator": check.one_of(LEADER_LOCATORS, "invalid_queue_locator_arg"),
 }
-# Those that must be the same when a queue is declared again, in the order in which RabbitMQ compares them; ours follow.
+# Those of classic queues that must be the same when one is declared again, in the order in which RabbitMQ compares
+# them; ours follow.
 COMPARED_ARGUMENTS = (
     "x-expires",
     "x-message-ttl",
@@ -109,12 +116,16 @@ class QueueType(Protocol):
     # The name that stands in RabbitMQ's texts.
     module: str
     arguments: frozenset[str]
+    # Those that must be the same when a queue is declared again, in RabbitMQ's order.
+    compared: tuple[str, ...]
+    # Whether the broker may give it a name.
+    server_named: bool
 
     def validate(self, record: QueueRecord, what: str) -> None:
         """Raises what RabbitMQ would; `what` is the queue in a text, such as: queue 'q' in vhost '/'."""
 
     def create(self, record: QueueRecord, stock: Stock | None = None, office: Office | None = None) -> Queue:
-        """A live queue; without a stock it keeps everything in memory and nothing survives."""
+        """A live queue; without a stock it keeps everything in memory and nothing survives, or it cannot be."""
 
     def govern(self, queue: Any, arguments: Arguments, since_ms: int = 0) -> None:
         """These arguments are in force: those it was declared with, and what policies add. A time to live counts for
@@ -127,6 +138,8 @@ class Stock(Protocol):
     # core.shelf.Shelf and core.journal.Journal
     shelf: Any
     journal: Any
+    # storage.streams.Streams
+    streams: Any
 
     def ledger(self, queue_id: int) -> Any:
         """A core.ledger.Ledger for a queue that survives."""

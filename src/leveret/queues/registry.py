@@ -7,13 +7,18 @@ from leveret.core.wording import shown_type
 from leveret.errors import SoftError
 from leveret.queues.classic import Classic
 from leveret.queues.queue_type import QueueType
+from leveret.queues.stream import Stream
 
 DEFAULT = "classic"
-_TYPES: dict[str, QueueType] = {queue_type.name: queue_type for queue_type in (Classic(),)}
+_TYPES: dict[str, QueueType] = {queue_type.name: queue_type for queue_type in (Classic(), Stream())}
 
 
 def queue_type(name: str) -> QueueType:
     return _TYPES[name]
+
+
+def known_kind(name: object) -> QueueType | None:
+    return _TYPES.get(name) if isinstance(name, str) else None
 
 
 def kind_from_arguments(arguments: Arguments, what: str) -> str:

@@ -1,5 +1,7 @@
 cimport cython
 
+from libc.stdlib cimport free, realloc
+
 from leveret.runtime.disk cimport await_event, read_at, signal_event, sync_data, write_at
 
 cdef enum:
@@ -8,8 +10,7 @@ cdef enum:
     SYNC = 2
     READ = 3
 
-# Also the size of the array below, which cannot be named there.
-cdef int STEPS_MAX
+cdef int FIRST_STEPS
 
 cdef struct Step:
     int kind
@@ -30,7 +31,8 @@ cdef class DiskThread:
     cdef Preparer preparer
     cdef readonly int done_fd
     cdef int wake_fd
-    cdef Step steps[64]
+    cdef Step* steps
+    cdef int capacity
     cdef int count
     cdef list buffers
     cdef readonly bint busy
@@ -40,6 +42,8 @@ cdef class DiskThread:
     cdef bint stopping
     cdef readonly object thread
 
+    @cython.locals(capacity=int, steps="Step*")
+    cdef int make_room(self) except -1
     @cython.locals(p="unsigned char*", i=int)
     cdef int add_step(self, int kind, int fd, bytearray data, Py_ssize_t start, Py_ssize_t size, long long offset, unsigned int salt) except -1
     cdef void work(self) noexcept nogil

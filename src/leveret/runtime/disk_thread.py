@@ -17,7 +17,7 @@ if not cython.compiled:
     SYNC = 2
     READ = 3
 
-STEPS_MAX = 64
+FIRST_STEPS = 64
 
 
 class Preparer:
@@ -33,9 +33,9 @@ class DiskThread:
         # Readable once a job is done.
         self.done_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self.wake_fd = os.eventfd(0, os.EFD_CLOEXEC)
-        if not cython.compiled:
-            self.steps = [Step() for _ in range(STEPS_MAX)]
+        self.capacity = 0
         self.count = 0
+        self.make_room()
         # What the steps point into, kept from being freed.
         self.buffers = []
         # True from `submit` to `finish`.
@@ -65,8 +65,10 @@ class DiskThread:
         self.add_step(SYNC, fd, None, 0, 0, 0, 0)
 
     def add_step(self, kind, fd, data, start, size, offset, salt):
-        if self.count == STEPS_MAX or self.busy:
-            raise AssertionError("the job is too long, or the thread is busy")
+        if self.busy:
+            raise AssertionError("the thread is busy")
+        if self.count == self.capacity:
+            self.make_room()
         i = self.count
         self.steps[i].kind = kind
         self.steps[i].fd = fd
@@ -79,6 +81,19 @@ class DiskThread:
             self.steps[i].p = p
             self.buffers.append(data)
         self.count += 1
+        return 0
+
+    def make_room(self):
+        """For more steps; the thread does not look at them before `submit`."""
+        capacity = self.capacity * 2 if self.capacity else FIRST_STEPS
+        if cython.compiled:
+            steps = cython.cast(cython.pointer(Step), realloc(self.steps, capacity * cython.sizeof(Step)))
+            if steps == cython.NULL:
+                raise MemoryError()
+            self.steps = steps
+        else:
+            self.steps = [*getattr(self, "steps", []), *(Step() for _ in range(capacity - self.capacity))]
+        self.capacity = capacity
         return 0
 
     def submit(self):
@@ -104,6 +119,10 @@ class DiskThread:
         if not self.thread.is_alive():
             os.close(self.wake_fd)
             os.close(self.done_fd)
+            if cython.compiled:
+                # Only now: a thread that hangs may still look at them.
+                free(self.steps)
+                self.steps = cython.NULL
 
     # ---- in the thread
 

@@ -9,9 +9,11 @@ from leveret.broker.topology import REPLY_TO_PREFIX, queue_text
 from leveret.catalog import arguments as check
 from leveret.core.consumer import Consumer, Getter
 from leveret.core.contract import Queue
+from leveret.core.stream_queue import StreamQueue
 from leveret.errors import HardError, SoftError
 from leveret.session.ack_timeouts import expect_acks
 from leveret.session.channel import ChannelDesk
+from leveret.session.stream_consumers import consume_stream
 from leveret.session.suspension import FOR_LOAD
 from leveret.wire.basic_methods import (
     BasicCancel,
@@ -59,6 +61,9 @@ def consume(desk: ChannelDesk, method: BasicConsume) -> None:
     name = desk.named_queue(method.queue)
     desk.access.check_queue(READ, name)
     queue = desk.session.topology.find_queue(desk, name)
+    if isinstance(queue, StreamQueue):
+        consume_stream(desk, method, queue, tag)
+        return
     what = queue_text(desk.vhost.name, name)
     priority = _checked_priority(method.arguments, what)
     _check_exclusive(queue, method.exclusive, what)
@@ -135,6 +140,8 @@ def get(desk: ChannelDesk, method: BasicGet) -> None:
     name = desk.named_queue(method.queue)
     desk.access.check_queue(READ, name)
     queue = desk.session.topology.find_queue(desk, name)
+    if isinstance(queue, StreamQueue):
+        raise HardError(540, queue.refusal("basic.get"))
     desk.vhost.leases.renew(queue)
     _answer_get(desk, queue, method.no_ack)
 

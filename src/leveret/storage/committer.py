@@ -18,13 +18,14 @@ from leveret.runtime.log import get_logger
 from leveret.storage.catalog_log import CatalogLog
 from leveret.storage.sealer import Sealer
 from leveret.storage.segment_files import SegmentFiles
+from leveret.storage.streams import Streams
 
 log = get_logger(__name__)
 
 # What nobody waits for (acks, deliveries) is written after the first at the latest, and synced after the second.
 NOTES_S = 0.002
 LAZY_SYNC_S = 0.2
-# Files written since the last sync; a job has only so much room.
+# Files written since the last sync.
 UNSYNCED_MAX = 16
 # When the disk has been idle for this long, the log says in itself how far it was synced.
 EVIDENCE_S = 0.01
@@ -40,6 +41,7 @@ class Committer:
         journal: Journal,
         pager: Journal,
         files: SegmentFiles,
+        streams: Streams,
         sync: bool,
         on_written: Callable[[], None],
         on_synced: Callable[[int], None],
@@ -50,6 +52,7 @@ class Committer:
         self._journal = journal
         self._pager = pager
         self._files = files
+        self._streams = streams
         self._sync = sync
         self._on_written = on_written
         self._on_synced = on_synced
@@ -62,6 +65,7 @@ class Committer:
         self._sync_wanted = False
         # Descriptors with something that was written and not synced, and what it is for messages of errors.
         self._unsynced: set[int] = set()
+        self._unsynced_streams: set[int] = set()
         self._lazy: asyncio.TimerHandle | None = None
         self._notes: asyncio.TimerHandle | None = None
         self._evidence: asyncio.TimerHandle | None = None
@@ -145,11 +149,20 @@ class Committer:
 
     def _add_batch(self) -> None:
         self._batch = batch = self._journal.take_batch()
-        self._unsynced |= self._add_parts(batch)
-        self._syncing = bool(batch.waiters) or self._sync_wanted or len(self._unsynced) > UNSYNCED_MAX
+        # What streams have is seen only once it is safe, so somebody always waits for it.
+        urgent = self._sync_wanted or any(part.count for part in batch.beside)
+        self._syncing = bool(batch.waiters) or urgent or len(self._unsynced | self._unsynced_streams) > UNSYNCED_MAX
         self._sync_wanted = False
+        if batch.beside:
+            # Before the log: a message that goes from a queue to a stream must not be lost in between.
+            self._unsynced_streams |= self._streams.add_parts(self._disk, batch)
+            self._sync_all(self._unsynced_streams)
+        self._unsynced |= self._add_parts(batch)
+        self._sync_all(self._unsynced if batch.beside else self._unsynced | self._unsynced_streams)
+
+    def _sync_all(self, fds: set[int]) -> None:
         if self._syncing and self._sync:
-            for fd in self._unsynced:
+            for fd in fds:
                 self._disk.sync(fd)
 
     def _add_parts(self, batch: Batch) -> set[int]:
@@ -192,6 +205,8 @@ class Committer:
     def _synced(self, batch: Batch) -> None:
         self.syncs_total += 1
         self._unsynced.clear()
+        self._unsynced_streams.clear()
+        self._streams.all_synced()
         if self._lazy is not None:
             self._lazy.cancel()
             self._lazy = None
@@ -209,8 +224,10 @@ class Committer:
         self._evidence = None
         if self._disk.busy or self.failed or self._held or self._scheduled:
             return
+        drowsy = self._journal.drowsy
+        self._journal.want_evidence()
         # Notes that are waiting go along, and are synced in their time.
-        self._quiet = not self._journal.drowsy
+        self._quiet = not drowsy
         if self._catalog.owes_evidence:
             self._catalog.add_evidence()
             data, offset = self._catalog.take()

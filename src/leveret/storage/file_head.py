@@ -17,6 +17,7 @@ from leveret.storage.layout import FORMAT_VERSION
 HEAD_BYTES = 64
 SEGMENT = b"LVRT-seg"
 CATALOG = b"LVRT-cat"
+STREAM = b"LVRT-str"
 _FIELDS = struct.Struct(">8sIIQI32x")
 _SUM = struct.Struct(">I")
 

@@ -4,6 +4,7 @@ lock                     held by the one broker that uses the directory
 format                   the format's version and the salt of all checksums, as one line of text
 catalog/0000000001.log   what exists; the newest file counts
 log/0000000007.segment   messages and what became of them        log/0000000007.index   a sealed segment's index
+streams/0000000003/      a stream by the number of its queue: segments, and an index beside each
 pages/                   transient messages that memory had no room for; emptied at every start
 quarantine/              copies of damaged files, for people to look at"""
 
@@ -19,7 +20,7 @@ from leveret.runtime.files import DirectoryLock, replace_file
 FORMAT_VERSION = 2
 FORMAT_FILE = "format"
 LOCK_FILE = "lock"
-DIRECTORIES = ("catalog", "log", "pages", "quarantine")
+DIRECTORIES = ("catalog", "log", "pages", "streams", "quarantine")
 SEGMENT_SUFFIX = ".segment"
 INDEX_SUFFIX = ".index"
 CATALOG_SUFFIX = ".log"
@@ -32,6 +33,7 @@ class Layout:
         self.catalog = root / "catalog"
         self.log = root / "log"
         self.pages = root / "pages"
+        self.streams = root / "streams"
         self.quarantine = root / "quarantine"
 
     def make(self) -> None:

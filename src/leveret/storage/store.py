@@ -29,6 +29,7 @@ from leveret.storage.loader import Loader
 from leveret.storage.reclaim import SHORTAGES, Reclaimer
 from leveret.storage.recovery import RecoveredLog, Recovery, finish_books
 from leveret.storage.segment_files import SegmentFiles
+from leveret.storage.streams import Streams
 from leveret.storage.survey import FoundSegment
 
 log = get_logger(__name__)
@@ -77,12 +78,13 @@ class Store:
         if not self._commands and self._recovered.segments:
             self.catalog.damaged = True
             self._report.add(self._layout.catalog, 0, 1, "the catalog is lost; its queues are made anew")
-        self.next_queue_id = max(self._recovered.books, default=0) + 1
         self._segments: dict[int, Segment] = {}
         self._files = SegmentFiles(self._layout, directory_salt, settings.segment_bytes, self._recovered.next_number)
         self.journal = Journal(self._segments, settings.segment_bytes, self._wake)
         self._pager = Journal(self._segments, settings.segment_bytes, self._wake, True)
+        self.streams = Streams(self._layout, directory_salt, self.journal)
         self.shelf = Shelf(self._pager, WINDOW_BYTES, self._want)
+        self.next_queue_id = max([*self._recovered.books, *self.streams.known_ids()], default=0) + 1
         # Durable queues by id.
         self._queues: dict[int, Any] = {}
         self._committer: Committer | None = None
@@ -155,6 +157,11 @@ class Store:
             self._report.add(self._layout.catalog, 0, 1, "the end of the catalog is lost; its queues are made anew")
         return found
 
+    def stream_orphans(self, queue_ids: set[int], next_queue_id: int) -> list[int]:
+        """The same for streams, after `orphans`; the others that the catalog does not know were deleted."""
+        unknown = [id for id in self.streams.known_ids() if id not in queue_ids]
+        return [id for id in unknown if self.catalog.damaged or id >= next_queue_id]
+
     def restore(self, now_ms: int) -> None:
         """Gives the queues that were made since `take_commands` their messages back, and gets ready to write."""
         recovered, self._recovered = self._recovered, None
@@ -168,6 +175,7 @@ class Store:
             segment, fd = self._files.create(self._files.next_number(paging), paging, first)
             self._files.opened(segment, fd)
             journal.use_segment(segment)
+        self.streams.recover(self._report)
         for queue_id, queue in self._queues.items():
             book = recovered.books.get(queue_id)
             if book is not None:
@@ -209,12 +217,14 @@ class Store:
             self.journal,
             self._pager,
             self._files,
+            self.streams,
             self._settings.sync,
             self._written,
             self._synced,
             self._fail,
         )
         self._loader = Loader(loop, self.journal, self._files, lambda: self.tick(), lambda: self.kick(), self._fail)
+        self.streams.start(loop, self._files, self._run, lambda: self.kick(), self._fail)
         self._reclaimer = Reclaimer(
             self._layout,
             self.journal,
@@ -388,6 +398,7 @@ class Store:
                     # The second batch says in the log that the first was synced, and that this is the end.
                     self.journal.append_closed()
                     await asyncio.wait_for(self.flush(), CLOSE_DEADLINE_S)
+                    self.streams.write_indexes()
                 except (OSError, TimeoutError) as error:
                     log.error("the store could not be flushed", error=str(error))
         self.abandon()
@@ -402,6 +413,7 @@ class Store:
         if self._loader is not None:
             self._loader.close()
             self._loader = None
+        self.streams.close()
         if self._committer is not None:
             self._committer.close()
             self._committer = None

@@ -12,7 +12,7 @@ import pytest
 
 from leveret.runtime.disk_thread import DiskThread
 
-STEPS_MAX = 64
+FIRST_STEPS = 64
 
 
 @pytest.fixture
@@ -113,12 +113,11 @@ def test_the_job_after_a_failed_one_is_judged_by_itself(thread: DiskThread, fd: 
     assert done(thread) == 0
 
 
-def test_a_job_has_a_limit(thread: DiskThread, fd: int) -> None:
-    for _ in range(STEPS_MAX):
-        thread.sync(fd)
-    with pytest.raises(AssertionError):
-        thread.sync(fd)
+def test_a_job_may_be_long(thread: DiskThread, fd: int) -> None:
+    for i in range(FIRST_STEPS * 3 + 1):
+        thread.write(fd, bytearray([i % 256]), 0, 1, i)
     assert done(thread) == 0
+    assert os.pread(fd, 1000, 0) == bytes(i % 256 for i in range(FIRST_STEPS * 3 + 1))
 
 
 def test_a_busy_thread_takes_no_steps(thread: DiskThread, fd: int) -> None:

@@ -1,0 +1,188 @@
+"""A consumer of a stream: reads at his own place and pace, is sent at most as much as he has credit for, and stops where
+he asked to.
+
+A pure machine: what it reads comes through its cursor, what it sends goes into the channel's outbox."""
+
+from collections import deque
+
+import cython
+
+from leveret.core.consumer import Consumer
+from leveret.core.message import make_message
+from leveret.core.properties import parse_properties
+from leveret.core.stream_entries import expand
+
+if not cython.compiled:
+    from leveret.core.content import write_deliver
+    from leveret.core.contract import make_entry
+    from leveret.core.pure_octets import read_u16, read_u32, read_u64, take
+    from leveret.core.records import MESSAGE_HEAD_BYTES
+    from leveret.core.stream_content import with_offset, write_entry
+    from leveret.core.stream_log import RAW, SUBBATCH
+
+NEVER = 0xFFFFFFFFFFFFFFFF
+NO_PROPERTIES = parse_properties(b"\x00\x00")
+
+
+class StreamConsumer(Consumer):
+    def __init__(self, channel, queue, tag, prefetch_count, prefetch_bytes, arguments):
+        Consumer.__init__(self, channel, queue, tag, False, False, 0, prefetch_count, prefetch_bytes, arguments)
+        self.stream = queue
+        self.ack_timeout_ms = 0
+        # None before it is known where he starts, while others of his group are at it, and after the end.
+        self.cursor = None
+        # Where he stops; and who is told, once.
+        self.stop_offset = NEVER
+        self.on_stop = None
+        # Under this name the stream keeps how far he has come; None if it does not.
+        self.name = None
+        # What he holds, in order, and what of it was acknowledged before its turn.
+        self.held = deque()
+        self.early = set()
+        # The filter values that he wants, None if he wants everything.
+        self.values = None
+        self.unfiltered = False
+        # What a sub-batch was taken apart into, the next last.
+        self.expanded = []
+        # Stands in for messages among what is unacked, where only their size matters.
+        self.blank = make_message(b"", NO_PROPERTIES, b"")
+        self.waiting = True
+
+    # ---- start and stop
+
+    def start(self):
+        """The stream knows him now; `begin` follows when it is known where."""
+
+    def begin(self, offset):
+        self.cursor = self.stream.open_cursor(self)
+        if self.values is not None:
+            self.cursor.blooms = self.blooms
+            self.cursor.unfiltered = self.unfiltered
+        self.cursor.seek(offset)
+        self.pump()
+
+    def pause(self):
+        """Sends nothing more; `begin` goes on, wherever it says."""
+        if self.cursor is not None:
+            self.cursor.close()
+            self.cursor = None
+        self.expanded = []
+
+    def stop(self):
+        self.pause()
+        self.on_stop = None
+
+    def finish(self):
+        """All that was asked for is sent."""
+        on_stop = self.on_stop
+        self.stop()
+        if on_stop is not None:
+            on_stop(self)
+        return 0
+
+    # ---- sending
+
+    def go_on(self):
+        """There is credit again."""
+        self.waiting = True
+        return self.pump()
+
+    def cursor_ready(self):
+        """There is something to read again."""
+        self.pump()
+
+    def pump(self):
+        while self.cursor is not None:
+            if not self.can_take():
+                if self.waiting:
+                    self.park()
+                return 0
+            if self.expanded:
+                offset, message = self.expanded.pop()
+                if offset >= self.stop_offset:
+                    return self.finish()
+                self.send_message(offset, message)
+                continue
+            cursor = self.cursor
+            if cursor.offset >= self.stop_offset:
+                return self.finish()
+            if not cursor.ready():
+                return 0
+            p = cursor.p
+            at = cursor.at
+            if self.values is not None and not self.wants(cursor):
+                cursor.step()
+            elif p[at + 17] & (RAW | SUBBATCH):
+                self.expand()
+                cursor.step()
+            elif read_u64(p, at + 8) >= self.stop_offset:
+                return self.finish()
+            else:
+                self.send(cursor)
+                cursor.step()
+        return 0
+
+    def wants(self, cursor):
+        """Whether the entry has one of the filter values that he asked for."""
+        p = cursor.p
+        at = cursor.at
+        end = at + MESSAGE_HEAD_BYTES + read_u16(p, at + 18) + read_u32(p, at + 24) + read_u32(p, at + 28)
+        if end == at + cursor.length:
+            return self.unfiltered
+        return take(p, end, at + cursor.length) in self.values
+
+    def hold_offset(self, offset, size):
+        """The message at this offset is sent with the next tag, and unacked from now on."""
+        channel = self.channel
+        channel.last_tag += 1
+        channel.delivered_total += 1
+        self.delivered_total += 1
+        self.stream.delivered_total += 1
+        self.waited = 0
+        if self.blank.body_size != size:
+            self.blank = make_message(b"", NO_PROPERTIES, b"")
+            self.blank.body_size = size
+        channel.hold(make_entry(self.blank, offset), self)
+        if self.name is not None:
+            self.held.append(offset)
+        return 0
+
+    def send(self, cursor):
+        p = cursor.p
+        at = cursor.at
+        self.hold_offset(read_u64(p, at + 8), read_u32(p, at + 28))
+        channel = self.channel
+        payload_max = channel.intake.payload_max
+        return write_entry(channel.outbox, channel.number, self.prefix, channel.last_tag, cursor.data, at, payload_max)
+
+    def send_message(self, offset, message):
+        self.hold_offset(offset, message.body_size)
+        channel = self.channel
+        payload_max = channel.intake.payload_max
+        dressed = with_offset(message, offset)
+        return write_deliver(channel.outbox, channel.number, self.prefix, channel.last_tag, False, dressed, payload_max)
+
+    def expand(self):
+        """The entry is of the stream protocol: its messages go out as ones of this protocol."""
+        first = self.cursor.offset
+        messages = expand(self.cursor.data, self.cursor.at)
+        messages.reverse()
+        self.expanded = [item for item in messages if item[0] >= first]
+        return 0
+
+    # ---- acks
+
+    def settled(self, offset):
+        """The message at this offset is done with: if none before it is still held, the stream remembers that."""
+        if self.name is None:
+            return 0
+        if not self.held or self.held[0] != offset:
+            self.early.add(offset)
+            return 0
+        self.held.popleft()
+        while self.held and self.held[0] in self.early:
+            offset = self.held.popleft()
+            self.early.discard(offset)
+        if not self.stream.deleted:
+            self.stream.store_offset(self.name, offset)
+        return 0

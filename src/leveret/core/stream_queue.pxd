@@ -1,0 +1,33 @@
+cimport cython
+
+from leveret.core.batch cimport Publisher
+from leveret.core.contract cimport ACCEPTED, KNOWN, Entry, Queue, Subscriber
+from leveret.core.message cimport Message
+from leveret.core.office cimport Office
+from leveret.core.properties cimport Properties
+from leveret.core.stream_log cimport REWRITE, StreamLog
+
+cdef Py_ssize_t NAME_BYTES_MAX
+
+
+cdef class StreamQueue(Queue):
+    cdef readonly StreamLog log
+    cdef readonly Office office
+    cdef bytes address
+    cdef readonly unsigned long long published_total
+    cdef readonly unsigned long long known_total
+    cdef public unsigned long long delivered_total
+    cdef readonly unsigned long long settled_total
+
+    @cython.locals(properties=Properties)
+    cpdef int publish(self, Message message) except -1
+    cdef int take_in(self, Message message, int flags, bytes filter_value) except -1
+    cdef int publish_with_headers(self, Message message) except -1
+    cpdef unsigned long long append_entry(self, bytes body, unsigned int count, int flags, bytes extra, bytes filter_value) except? 0xFFFFFFFFFFFFFFFF
+    cpdef bint take_id(self, bytes producer, unsigned long long publishing_id) except -1
+    cpdef int await_sync(self, Publisher publisher) except -1
+    cpdef int store_offset(self, bytes consumer, unsigned long long offset) except -1
+
+
+cpdef bytes octets_of(object value)
+cdef bint is_id(object value)

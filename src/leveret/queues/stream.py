@@ -1,0 +1,66 @@
+"""The stream queue type: a log that consumers read without removing anything, from any place and as often as they like."""
+
+from __future__ import annotations
+
+from leveret.catalog.policy_keys import SEGMENT_BYTES_MAX, age_s
+from leveret.catalog.records import Arguments, QueueRecord
+from leveret.core.contract import Queue
+from leveret.core.office import Office
+from leveret.core.stream_queue import StreamQueue
+from leveret.errors import SoftError
+from leveret.queues.queue_type import Stock, validate_arguments
+
+SEGMENT_BYTES = 500_000_000
+# Smaller ones are taken, as in RabbitMQ, but a segment is at least this long: each is a file.
+SEGMENT_BYTES_MIN = 4096
+
+
+class Stream:
+    name = "stream"
+    module = "rabbit_stream_queue"
+    server_named = False
+    arguments = frozenset(
+        (
+            "x-queue-type",
+            "x-max-length-bytes",
+            "x-max-age",
+            "x-stream-max-segment-size-bytes",
+            "x-initial-cluster-size",
+            "x-queue-leader-locator",
+        )
+    )
+    compared = (
+        "x-max-length-bytes",
+        "x-queue-type",
+        "x-max-age",
+        "x-stream-max-segment-size-bytes",
+        "x-initial-cluster-size",
+        "x-queue-leader-locator",
+    )
+
+    def validate(self, record: QueueRecord, what: str) -> None:
+        validate_arguments(self, record, what)
+        for name, given in (
+            ("auto-delete", record.auto_delete),
+            ("exclusive-owner", record.owner),
+            ("non-durable", not record.durable),
+        ):
+            if given:
+                raise SoftError(406, f"invalid property '{name}' for {what}")
+        if record.arguments.get("x-stream-max-segment-size-bytes", 0) > SEGMENT_BYTES_MAX:
+            raise SoftError(406, "Exceeded max value for x-stream-max-segment-size-bytes")
+
+    def create(self, record: QueueRecord, stock: Stock | None = None, office: Office | None = None) -> Queue:
+        if stock is None:
+            raise SoftError(406, "a stream needs a data directory, and this broker has none")
+        name = record.name.encode("utf-8", "surrogateescape")
+        return StreamQueue(name, record, stock.streams.create(record.id), office)
+
+    def govern(self, queue: StreamQueue, arguments: Arguments, since_ms: int = 0) -> None:
+        log = queue.log
+        log.segment_bytes = max(
+            arguments.get("x-stream-max-segment-size-bytes", SEGMENT_BYTES) or SEGMENT_BYTES, SEGMENT_BYTES_MIN
+        )
+        log.max_bytes = arguments.get("x-max-length-bytes", 0)
+        log.max_age_ms = 1000 * (age_s(arguments.get("x-max-age")) or 0)
+        log.keeper.limits_changed(log)

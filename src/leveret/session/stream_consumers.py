@@ -1,0 +1,139 @@
+"""basic.consume on a stream: its own arguments, where the consumer starts, and the end of a range.
+
+x-stream-offset             where it starts: first, last, next, an offset, a timestamp, or how long ago
+x-stream-stop-offset        it ends before this offset, with basic.cancel
+x-stream-filter             a filter value or several: only messages with one of them
+x-stream-match-unfiltered   and those that have none
+x-stream-consumer-name      what it acknowledges is remembered under this name, and it goes on there the next time
+x-stream-query              no messages, but one answer: which offsets there are, and where it would start"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from leveret.broker.streams import StreamService
+from leveret.broker.topology import queue_text
+from leveret.catalog import arguments as check
+from leveret.core.consumer import Consumer
+from leveret.core.message import new_message
+from leveret.core.properties import encode_properties, parse_properties
+from leveret.core.stream_consumer import StreamConsumer
+from leveret.core.stream_queue import StreamQueue, octets_of
+from leveret.core.stream_segment import make_bloom
+from leveret.errors import HardError, SoftError
+from leveret.queues.stream_offset import ARGUMENT, Start, read_start
+from leveret.session.channel import ChannelDesk
+from leveret.wire.basic_methods import BasicConsume, BasicConsumeOk
+
+STOP = "x-stream-stop-offset"
+FILTER = "x-stream-filter"
+UNFILTERED = "x-stream-match-unfiltered"
+NAME = "x-stream-consumer-name"
+QUERY = "x-stream-query"
+# What RabbitMQ's streams refuse, whatever the value.
+REFUSED = ("x-priority", "x-cancel-on-ha-failover")
+FILTER_VALUES_MAX = 64
+
+
+def _filter_values(value: Any) -> str | None:
+    values = value if isinstance(value, list) else [value]
+    if not values or len(values) > FILTER_VALUES_MAX or any(octets_of(item) is None for item in values):
+        return f'"expected a text of 1 to 255 octets, or up to {FILTER_VALUES_MAX} of them"'
+    return None
+
+
+def _name(value: Any) -> str | None:
+    return None if octets_of(value) is not None else '"expected a text of 1 to 255 octets"'
+
+
+CHECKS: dict[str, check.Check] = {
+    STOP: check.non_negative,
+    FILTER: _filter_values,
+    UNFILTERED: check.boolean,
+    NAME: _name,
+    QUERY: check.boolean,
+}
+
+
+def consume_stream(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue, tag: str) -> None:
+    what = queue_text(desk.vhost.name, stream.record.name)
+    arguments = method.arguments
+    for name in REFUSED:
+        if name in arguments:
+            raise SoftError(406, f"invalid arg '{name}' for {what} of queue type rabbit_stream_queue")
+    start = read_start(arguments.get(ARGUMENT), desk.session.broker.office.now, what)
+    for name, checker in CHECKS.items():
+        if name in arguments and (reason := checker(arguments[name])) is not None:
+            raise SoftError(406, f"invalid arg '{name}' for {what}: {reason}")
+    if arguments.get(QUERY):
+        _answer(desk, method, stream, tag, start)
+        return
+    if desk.prefetch_count == 0:
+        raise SoftError(406, f"consumer prefetch count is not set for '{what}'")
+    if method.no_ack:
+        raise HardError(540, stream.refusal("automatic acknowledgement"))
+    consumer = _make_consumer(desk, method, stream, tag)
+    stream.subscribe(consumer)
+    if consumer.name is not None and (stored := stream.stored_offset(consumer.name)) >= 0:
+        # It has been here before: it goes on behind what it was done with.
+        start = Start("offset", stored + 1)
+    _begin(desk, stream, start, consumer.begin)
+
+
+def _make_consumer(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue, tag: str) -> StreamConsumer:
+    arguments = method.arguments
+    octets = tag.encode("utf-8", "surrogateescape")
+    consumer = StreamConsumer(desk.core, stream, octets, desk.prefetch_count, desk.prefetch_bytes, arguments)
+    if STOP in arguments:
+        consumer.stop_offset = arguments[STOP]
+        consumer.on_stop = lambda ended: desk.consumer_lost(ended.tag)
+    if FILTER in arguments:
+        wanted = arguments[FILTER]
+        values = [octets_of(value) for value in (wanted if isinstance(wanted, list) else [wanted])]
+        consumer.values = frozenset(values)
+        consumer.blooms = [make_bloom(value) for value in values]
+        consumer.unfiltered = arguments.get(UNFILTERED, False)
+    consumer.name = octets_of(arguments.get(NAME))
+    desk.core.add_consumer(consumer)
+    if not method.nowait:
+        desk.send(BasicConsumeOk(tag))
+    return consumer
+
+
+def _begin(desk: ChannelDesk, stream: StreamQueue, start: Start, begin: Any) -> None:
+    """Calls `begin` with the offset, later if that must be looked up on disk."""
+    service = StreamService(desk.session.broker, desk.session.topology)
+    offset = service.locate_now(stream, start)
+    if offset is not None:
+        begin(offset)
+        return
+    session = desk.session
+
+    def located(task: asyncio.Task[int]) -> None:
+        if not task.cancelled() and not session.gone and not stream.deleted and desk.is_open:
+            begin(task.result())
+            session.broker.kick()
+
+    session.board.loop.create_task(service.locate(stream, start)).add_done_callback(located)
+
+
+def _answer(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue, tag: str, start: Start) -> None:
+    """One message without a body, which says in its headers what there is; then the consumer ends."""
+    octets = tag.encode("utf-8", "surrogateescape")
+    asking = Consumer(desk.core, stream, octets, True, False, 0, 0, 0, method.arguments)
+    if not method.nowait:
+        desk.send(BasicConsumeOk(tag))
+
+    def answer(offset: int) -> None:
+        headers = {
+            "x-stream-offset": offset,
+            "x-stream-first-offset": stream.first_offset,
+            "x-stream-committed-offset": stream.committed_offset,
+            "x-stream-last-offset": stream.committed_offset - 1,
+        }
+        properties = parse_properties(encode_properties(headers=headers))
+        asking.hand(new_message(b"", stream.name, properties, b""), False)
+        desk.consumer_lost(octets)
+
+    _begin(desk, stream, start, answer)

@@ -1,0 +1,222 @@
+"""Reads for the cursors of streams, several at a time in a thread of its own, so that a reader of old messages delays
+neither the publishers nor queues that fetch theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from leveret.core.records import find_record
+from leveret.core.stream_cursor import RESULT_BYTES, Cursor
+from leveret.core.stream_segment import StreamSegment, find_offset, place_of
+from leveret.runtime.disk_thread import DiskThread
+from leveret.runtime.log import get_logger
+from leveret.storage.file_head import HEAD_BYTES
+from leveret.storage.record_checker import RecordChecker
+from leveret.storage.stream_files import StreamFiles
+
+log = get_logger(__name__)
+
+READS_A_JOB = 8
+RECORD_HEAD_BYTES = 32
+SEARCH_BYTES = 1024 * 1024
+
+
+class StreamLoader:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        files: StreamFiles,
+        blocks_of: Callable[[StreamSegment], Awaitable[bytes]],
+        run: Callable[[Coroutine[Any, Any, None]], None],
+        kick: Callable[[], None],
+        on_failure: Callable[[str], None],
+    ) -> None:
+        self._loop = loop
+        self._files = files
+        self._blocks_of = blocks_of
+        self._run = run
+        self._kick = kick
+        self._on_failure = on_failure
+        self._disk = DiskThread("leveret-stream", RecordChecker())
+        loop.add_reader(self._disk.done_fd, self._done)
+        self._wanting: list[Cursor] = []
+        self._scheduled = False
+        # What is being read: for whom, of which segment, into what and how much.
+        self._job: list[tuple[Cursor, StreamSegment, bytearray, int]] = []
+        self.reads_total = 0
+        self.read_bytes_total = 0
+        self.damaged_total = 0
+
+    def want(self, cursor: Cursor) -> None:
+        self._wanting.append(cursor)
+        if not self._scheduled and not self._disk.busy:
+            self._scheduled = True
+            # Never at once: the cursor is in the middle of something.
+            self._loop.call_soon(self._start)
+
+    def _start(self) -> None:
+        self._scheduled = False
+        if self._disk.busy:
+            return
+        self._files.trim_readers()
+        wanting, self._wanting = self._wanting, []
+        for i, cursor in enumerate(wanting):
+            if len(self._job) == READS_A_JOB:
+                self._wanting = wanting[i:] + self._wanting
+                break
+            if not cursor.closed:
+                self._add(cursor)
+        if self._job:
+            self._disk.submit()
+        self._kick()
+
+    def _add(self, cursor: Cursor) -> None:
+        plan = cursor.next_read()
+        if plan is None:
+            self._look_up(cursor)
+            return
+        segment, place, size = plan
+        if size == 0:
+            cursor.nothing_to_read()
+            return
+        try:
+            fd = self._files.reader(segment)
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                self._on_failure(f"a stream's segment cannot be opened: {error.strerror}")
+                return
+            # Somebody else deleted it: read as damaged.
+            fd = -1
+        buffer = bytearray(RESULT_BYTES + size)
+        self._disk.read(fd, buffer, RESULT_BYTES, size, place)
+        self._disk.prepare(buffer, RESULT_BYTES, size, segment.salt)
+        self._job.append((cursor, segment, buffer, size))
+
+    def _done(self) -> None:
+        self._disk.finish()
+        if self._disk.read_error not in (0, errno.EBADF):
+            self._on_failure(f"the disk cannot be read: {os.strerror(self._disk.read_error)}")
+            return
+        job, self._job = self._job, []
+        try:
+            for cursor, segment, buffer, size in job:
+                self.reads_total += 1
+                self.read_bytes_total += size
+                self._finish(cursor, segment, buffer, size)
+        finally:
+            # Whatever went wrong with one reader, the others go on.
+            if self._wanting and not self._scheduled:
+                self._start()
+            self._kick()
+
+    def _finish(self, cursor: Cursor, segment: StreamSegment, buffer: bytearray, size: int) -> None:
+        end = int.from_bytes(buffer[:RESULT_BYTES], "big")
+        if end > RESULT_BYTES:
+            cursor.loaded(buffer, RESULT_BYTES, end)
+            return
+        length = int.from_bytes(buffer[RESULT_BYTES + 4 : RESULT_BYTES + 8], "big")
+        if size < length <= segment.synced - cursor.place:
+            cursor.need((length + 7) & ~7)
+            self.want(cursor)
+        elif segment.gone:
+            self.want(cursor)
+        else:
+            self._run(self._pass_over(cursor, segment))
+
+    # ---- places
+
+    def _look_up(self, cursor: Cursor) -> None:
+        """The cursor does not know where its next message is, or which blocks it can pass over."""
+        log_ = cursor.log
+        segment = cursor.segment
+        if segment is None:
+            if cursor.offset >= log_.committed_offset or not log_.segments:
+                cursor.nothing_to_read()
+                return
+            segment = segment_of(log_.segments, cursor.offset)
+        if segment.index is not None:
+            self._found(cursor, segment, segment.copy_index())
+            self.want(cursor)
+        else:
+            self._run(self._look_up_on_disk(cursor, segment))
+
+    async def _look_up_on_disk(self, cursor: Cursor, segment: StreamSegment) -> None:
+        try:
+            self._found(cursor, segment, await self._blocks_of(segment))
+        except FileNotFoundError:
+            # Retention was quicker; then the cursor goes on with what is left.
+            if not segment.gone:
+                raise
+        self.want(cursor)
+
+    @staticmethod
+    def _found(cursor: Cursor, segment: StreamSegment, blocks: bytes) -> None:
+        if cursor.segment is None:
+            at = find_offset(blocks, len(blocks), cursor.offset)
+            cursor.found(segment, place_of(blocks, at) if blocks else HEAD_BYTES)
+        if cursor.lacks_index():
+            cursor.use_index(segment, blocks)
+
+    # ---- damage
+
+    async def _pass_over(self, cursor: Cursor, segment: StreamSegment) -> None:
+        """The record at the cursor's place is damaged: the next good one is looked for."""
+        segment.damaged = True
+        self.damaged_total += 1
+        place = cursor.place
+        found = await self._loop.run_in_executor(None, find_next_record, segment, place, cursor.offset)
+        offset, to = (found[0], found[1]) if found is not None else (cursor.offset, segment.synced)
+        log.error(
+            "messages of a stream cannot be read and are passed over; the segment will be kept in quarantine",
+            file=str(segment.path),
+            offset=cursor.offset,
+            place=place,
+            octets=to - place,
+        )
+        following = [other for other in cursor.log.segments if other.number > segment.number]
+        if found is None:
+            offset = following[0].first_offset if following else cursor.log.committed_offset
+        cursor.pass_over(offset, to)
+        self.want(cursor)
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._disk.done_fd)
+        self._disk.stop()
+
+
+def segment_of(segments: list[StreamSegment], offset: int) -> StreamSegment:
+    """The segment in which this offset is: the last one that does not start behind it."""
+    low, high = 0, len(segments)
+    while low < high:
+        middle = (low + high) // 2
+        if segments[middle].first_offset <= offset:
+            low = middle + 1
+        else:
+            high = middle
+    return segments[max(low - 1, 0)]
+
+
+def find_next_record(segment: StreamSegment, place: int, offset: int) -> tuple[int, int] | None:
+    """The next good record behind this place: its offset and its place. Blocks."""
+    try:
+        fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        place += 8
+        while place < segment.synced:
+            data = os.pread(fd, SEARCH_BYTES, place)
+            if len(data) < RECORD_HEAD_BYTES:
+                return None
+            at = find_record(data, 0, len(data), segment.salt, offset)
+            if at >= 0:
+                return int.from_bytes(data[at + 8 : at + 16], "big"), place + at
+            # Windows overlap, so that a record on the border is seen as well.
+            place += max(len(data) // 16 * 8, 8)
+    finally:
+        os.close(fd)
+    return None
