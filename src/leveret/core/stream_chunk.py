@@ -1,9 +1,9 @@
 """A subscription of the stream protocol: what stands at its cursor goes out as chunks, one for each credit.
 
-A chunk is a run of entries with consecutive offsets, up to so many octets; clients count from its first offset. An entry
-of the stream protocol goes out as it came, one of AMQP 0-9-1 as sections of AMQP 1.0. With filter values a chunk starts
-and ends with an entry that has one of them; what stands in between the client filters itself, as the protocol wants it.
-A pure machine: it reads through its cursor and writes into its connection's outbox, and stops while that is congested."""
+A chunk is a run of entries with consecutive offsets, up to so many octets; clients count from its first offset. An
+entry of the stream protocol goes out as it came, one of AMQP 0-9-1 as sections of AMQP 1.0. With filter values a chunk
+starts and ends with an entry that has one of them; what is in between the client filters itself, as the protocol wants
+it. A pure machine: it reads through its cursor and writes into its connection's outbox, unless that is congested."""
 
 import zlib
 

@@ -18,7 +18,6 @@ from leveret.session.ack_timeouts import ACTIONS
 from leveret.storage.store import SEGMENT_BYTES
 from leveret.wire import limits
 
-
 STREAM_PORT_DISTANCE = 5672 - 5552
 
 
@@ -29,7 +28,7 @@ class ListenSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     port: int = 5672
     management_port: int = 15672
     metrics_port: int = 15692
-    # Unless it is set, as far from the port for AMQP as 5552 is from 5672, so that nodes on one machine need not be told.
+    # Unless it is set, as far below the port for AMQP as 5552 is below 5672: several nodes need not be told.
     stream_port: int | Literal["off"] | None = None
 
     @property

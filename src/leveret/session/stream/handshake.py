@@ -1,6 +1,6 @@
 """From the first frame to Open: who is it, what do we agree on, which virtual host.
 
-The same rules as session/handshake.py has for AMQP: the same logins, the same users that must come from this machine."""
+By the rules that session/handshake.py has for AMQP: the same logins, the same users that must be on this machine."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ NO_BROKER = 0xFFFF
 def find_stream(session: StreamSession, name: str) -> StreamQueue:
     """Raises 404 if there is none, whatever else has that name."""
     queue = session.vhost.queues.get(octets(name))
-    if queue is None or queue.record.kind != "stream":
+    if not isinstance(queue, StreamQueue):
         raise SoftError(404, f"no stream '{name}' in vhost '{session.vhost.name}'")
     return queue
 
@@ -80,13 +80,12 @@ def delete(session: StreamSession, command: commands.Delete) -> None:
 
 def metadata(session: StreamSession, command: commands.Metadata) -> None:
     host, port = session.advertised
-    found = []
+    found: list[tuple[str, int, int, list[int]]] = []
     for name in command.streams:
-        queue = session.vhost.queues.get(octets(name))
-        if queue is None or queue.record.kind != "stream":
-            found.append((name, Code.STREAM_DOES_NOT_EXIST, NO_BROKER, []))
-        else:
+        if isinstance(session.vhost.queues.get(octets(name)), StreamQueue):
             found.append((name, Code.OK, 0, []))
+        else:
+            found.append((name, Code.STREAM_DOES_NOT_EXIST, NO_BROKER, []))
     session.send(commands.MetadataResponse(command.correlation_id, [(0, host, port)], found))
 
 

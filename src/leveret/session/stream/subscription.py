@@ -1,8 +1,8 @@
 """One subscription of a stream client: where it begins, and whose turn it is if it is one of a group.
 
-The data plane sends (core/stream_chunk.py); this decides when it may. As a member of a group it tells the client when it
-becomes active, and begins where the client answers; when it hands over it stops at once, and is done when the client
-says so."""
+The data plane sends (core/stream_chunk.py); this decides when it may. As a member of a group it tells the client when
+it becomes active, and begins where the client answers; when it hands over it stops at once, and is done when the
+client says so."""
 
 from __future__ import annotations
 
