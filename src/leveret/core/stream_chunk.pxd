@@ -12,7 +12,7 @@ from leveret.core.stream_queue cimport StreamQueue
 from leveret.core.stream_segment cimport make_bloom
 
 cdef unsigned int DELIVER, MAGIC_AND_VERSION, EPOCH
-cdef Py_ssize_t CHUNK_BYTES_MAX, ENTRIES_MAX, GAP_BYTES_MAX, FRAME_HEAD, CHUNK_HEAD, CREDIT_MAX
+cdef Py_ssize_t ENTRIES_MAX, GAP_BYTES_MAX, FRAME_HEAD, CHUNK_HEAD, CREDIT_MAX
 
 
 @cython.final
