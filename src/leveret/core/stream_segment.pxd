@@ -26,6 +26,7 @@ cdef class StreamSegment:
     cdef public unsigned long long last_stamp
     cdef public unsigned long long end
     cdef public unsigned long long synced
+    cdef public unsigned long long allocated
     cdef readonly bytearray index
     cdef readonly Py_ssize_t index_bytes
     cdef public bint gone

@@ -34,6 +34,7 @@ class StreamSegment:
     safe on disk and so may be read."""
 
     __slots__ = (
+        "allocated",
         "damaged",
         "end",
         "first_offset",
@@ -61,6 +62,8 @@ class StreamSegment:
         self.last_stamp = 0
         self.end = end
         self.synced = end
+        # Up to where the file has room already.
+        self.allocated = end
         # The blocks while it grows; None once they are in a file of their own.
         self.index = bytearray(FIRST_INDEX_BYTES)
         self.index_bytes = 0

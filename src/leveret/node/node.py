@@ -15,7 +15,6 @@ from leveret.broker.policies import Policies
 from leveret.broker.recovery import recover
 from leveret.broker.reprocess.reprocessor import Reprocessor
 from leveret.broker.reprocess.schedule import Plan, Schedule
-from leveret.broker.stream_groups import StreamGroups
 from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import Topology
 from leveret.errors import StartupError
@@ -50,7 +49,6 @@ class Node:
         self.broker = Broker(dice, Clock(), self.store)
         self.topology = Topology(self.broker)
         self.super_streams = SuperStreams(self.broker)
-        self.stream_groups = StreamGroups(self.broker.agenda, self.broker.clock.now_ms)
         self.policies = Policies(self.broker)
         self.delayed = Delayed(self.broker)
         self.reprocessor = Reprocessor(self.broker)
@@ -171,7 +169,6 @@ class Node:
             self.broker,
             self.topology,
             self.super_streams,
-            self.stream_groups,
             self._session_settings,
             self._board,
             pump,

@@ -13,6 +13,9 @@ cdef extern from "unistd.h" nogil:
     ssize_t pread(int fd, void* data, size_t size, off_t offset)
     int fdatasync(int fd)
 
+cdef extern from "fcntl.h" nogil:
+    int fallocate(int fd, int mode, off_t offset, off_t size)
+
 cdef extern from "errno.h":
     enum:
         EIO
@@ -50,6 +53,10 @@ cdef inline int read_at(int fd, unsigned char* p, Py_ssize_t start, Py_ssize_t s
 cdef inline int sync_data(int fd) noexcept nogil:
     # Never repeated after an error: the kernel may have dropped the pages, and a second call would succeed.
     return 0 if fdatasync(fd) == 0 else errno
+
+cdef inline void reserve_at(int fd, Py_ssize_t size, long long offset) noexcept nogil:
+    # A disk that has no room, or cannot do it, says so when something is written.
+    fallocate(fd, 0, offset, size)
 
 cdef inline int await_event(int fd) noexcept nogil:
     cdef uint64_t value

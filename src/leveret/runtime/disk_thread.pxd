@@ -2,13 +2,14 @@ cimport cython
 
 from libc.stdlib cimport free, realloc
 
-from leveret.runtime.disk cimport await_event, read_at, signal_event, sync_data, write_at
+from leveret.runtime.disk cimport await_event, read_at, reserve_at, signal_event, sync_data, write_at
 
 cdef enum:
     PREPARE = 0
     WRITE = 1
     SYNC = 2
     READ = 3
+    RESERVE = 4
 
 cdef int FIRST_STEPS
 

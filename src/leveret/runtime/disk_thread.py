@@ -9,13 +9,16 @@ import threading
 
 import cython
 
-if not cython.compiled:
-    from leveret.runtime.pure_disk import Step, await_event, read_at, signal_event, sync_data, write_at
+if cython.compiled:
+    from cython.cimports.libc.stdlib import free, realloc
+else:
+    from leveret.runtime.pure_disk import Step, await_event, read_at, reserve_at, signal_event, sync_data, write_at
 
     PREPARE = 0
     WRITE = 1
     SYNC = 2
     READ = 3
+    RESERVE = 4
 
 FIRST_STEPS = 64
 
@@ -60,6 +63,10 @@ class DiskThread:
     def read(self, fd, data, start, size, offset):
         """Reads into data, which is filled with zeros where the file ends early or cannot be read."""
         self.add_step(READ, fd, data, start, size, offset, 0)
+
+    def reserve(self, fd, size, offset):
+        """Takes room in the file now, so that syncs have less to do later."""
+        self.add_step(RESERVE, fd, None, 0, size, offset, 0)
 
     def sync(self, fd):
         self.add_step(SYNC, fd, None, 0, 0, 0, 0)
@@ -155,6 +162,9 @@ class DiskThread:
                 if problem != 0:
                     self.read_error = problem
                     problem = 0
+            elif kind == RESERVE:
+                reserve_at(self.steps[i].fd, self.steps[i].size, self.steps[i].offset)
+                problem = 0
             else:
                 problem = sync_data(self.steps[i].fd)
             if problem != 0:

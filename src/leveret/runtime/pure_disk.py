@@ -1,5 +1,6 @@
 """The interpreted twin of disk.pxd: blocking calls on files and event descriptors. Each gives 0 or the error number."""
 
+import contextlib
 import errno
 import os
 
@@ -46,6 +47,12 @@ def sync_data(fd):
     except OSError as error:
         return error.errno
     return 0
+
+
+def reserve_at(fd, size, offset):
+    # A disk that has no room, or cannot do it, says so when something is written.
+    with contextlib.suppress(OSError):
+        os.posix_fallocate(fd, offset, size)
 
 
 def await_event(fd):

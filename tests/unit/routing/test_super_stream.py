@@ -27,7 +27,7 @@ def test_a_partition_has_a_number(key: str, arguments: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("key", "arguments", "text"),
     [
-        # As RabbitMQ 3.12 says it.
+        # In the words of x-consistent-hash.
         ("emea", {}, 'The binding key must be an integer: <<"emea">>'),
         ("", {}, "The binding key must be an integer: <<>>"),
         ("0", {"x-stream-partition-order": "a"}, 'x-stream-partition-order must be an integer: <<"a">>'),

@@ -55,7 +55,7 @@ async def _begin(session: StreamSession, command: commands.Subscribe, subscripti
         return
     if subscription.group is not None:
         try:
-            session.groups.join(subscription.group, subscription)
+            session.broker.stream_groups.join(subscription.group, subscription)
         except SoftError as error:
             remove(session, subscription)
             session.refuse(command, Code.PRECONDITION_FAILED, str(error.text))

@@ -12,7 +12,6 @@ from typing import Any
 
 from leveret.broker.access import Access
 from leveret.broker.broker import Broker
-from leveret.broker.stream_groups import StreamGroups
 from leveret.broker.streams import StreamService
 from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import Topology
@@ -72,7 +71,6 @@ class StreamSession:
         broker: Broker,
         topology: Topology,
         super_streams: SuperStreams,
-        groups: StreamGroups,
         settings: SessionSettings,
         board: Switchboard,
         pump: Pump,
@@ -80,7 +78,6 @@ class StreamSession:
         self.broker = broker
         self.topology = topology
         self.super_streams = super_streams
-        self.groups = groups
         self.streams = StreamService(broker, topology)
         self.settings = settings
         self.board = board

@@ -79,7 +79,7 @@ class Subscription:
         self.core.pause()
         self._session.forget_answer(self._asked)
         if self.group is not None:
-            self._session.groups.leave(self.group, self)
+            self._session.broker.stream_groups.leave(self.group, self)
 
 
 # What a client may ask for, as AMQP's consumers ask for it.
