@@ -260,6 +260,7 @@ class Channel:
         if self.late_tags is not None:
             self.late_tags.commit()
         whole = self.intake.commit()
+        self.settling = TX_COMMIT
         for entries, verdict in pending:
             self.judge(entries, verdict)
         if not whole:

@@ -24,6 +24,8 @@ cdef class Cursor:
     cdef tuple ahead
     cdef readonly bint waiting
     cdef readonly bint loading
+    cdef readonly bint moved
+    cdef Py_ssize_t filtered_bytes
     cdef public list blooms
     cdef public bint unfiltered
     cdef bytes index
@@ -49,7 +51,7 @@ cdef class Cursor:
     cpdef bint lacks_index(self)
     cpdef object use_index(self, StreamSegment segment, bytes index)
     @cython.locals(index=bytes, size=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t, stop="unsigned long long")
-    cdef object next_filtered_read(self, StreamSegment segment)
+    cdef bint pass_blocks(self, StreamSegment segment) except -1
     cpdef object loaded(self, bytearray data, Py_ssize_t start, Py_ssize_t end)
     cpdef object found(self, StreamSegment segment, unsigned long long place)
     cpdef object nothing_to_read(self)

@@ -35,9 +35,10 @@ class Cursor:
         self.read_bytes = READ_BYTES_MIN
         # What was read ahead: (data, start, end), or None.
         self.ahead = None
-        # True while it waits at the tail, or for the disk.
+        # True while it waits at the tail, or for the disk. What comes is of no use if it was moved meanwhile.
         self.waiting = False
         self.loading = False
+        self.moved = False
         # Bloom filters of the values that the owner wants, None if he wants all; and whether those without a value.
         self.blooms = None
         self.unfiltered = False
@@ -53,6 +54,10 @@ class Cursor:
     def seek(self, offset):
         """Starts at this offset, or at the first there is if it is gone; waits for it if it is not there yet."""
         self.offset = max(offset, self.log.first_offset())
+        self.moved = self.loading
+        if self.waiting:
+            self.waiting = False
+            self.log.stop_waiting(self)
         self.data = None
         self.at = self.end = 0
         self.ahead = None
@@ -162,18 +167,20 @@ class Cursor:
                 self.offset = log.first_offset()
             self.segment = None
             return None
-        while self.place >= segment.synced:
-            following = self.following(segment) if segment.synced == segment.end else None
-            if following is None:
-                return (segment, self.place, 0)
-            segment = following
-            self.segment = segment
-            self.place = self.log.keeper.first_place
-        if self.blooms is None:
-            return (segment, self.place, min(self.read_bytes, segment.synced - self.place))
-        if self.lacks_index():
-            return None
-        return self.next_filtered_read(segment)
+        while True:
+            if self.place >= segment.synced:
+                following = self.following(segment) if segment.synced == segment.end else None
+                if following is None:
+                    return (segment, self.place, 0)
+                segment = following
+                self.segment = segment
+                self.place = self.log.keeper.first_place
+            elif self.blooms is None:
+                return (segment, self.place, min(self.read_bytes, segment.synced - self.place))
+            elif self.lacks_index():
+                return None
+            elif self.pass_blocks(segment):
+                return (segment, self.place, self.filtered_bytes)
 
     def following(self, segment):
         """The segment behind this one; None if it is the last."""
@@ -190,8 +197,8 @@ class Cursor:
         self.indexed = segment
         self.index = index
 
-    def next_filtered_read(self, segment):
-        """Passes over blocks that have nothing for the owner."""
+    def pass_blocks(self, segment):
+        """Passes over blocks that have nothing for the owner: whether one is left in the segment that has something."""
         index = self.index if segment.index is None else segment.copy_index()
         size = len(index)
         at = find_place(index, size, self.place)
@@ -199,22 +206,28 @@ class Cursor:
             at += 40
             self.blocks_skipped_total += 1
             self.place = segment.synced if at >= size else place_of(index, at)
-        self.place = min(self.place, segment.synced)
+        if self.place >= segment.synced:
+            self.place = segment.synced
+            return False
         end = at + 40
         while end < size and may_match(index, end, self.blooms, self.unfiltered):
             end += 40
         stop = place_of(index, end) if end < size else segment.synced
-        stop = min(stop, segment.synced)
-        return (segment, self.place, min(self.read_bytes, stop - self.place) if stop > self.place else 0)
+        self.filtered_bytes = min(self.read_bytes, min(stop, segment.synced) - self.place)
+        return True
 
     def loaded(self, data, start, end):
         """data[start:end] are whole and good records, from the place that was asked for on."""
         self.loading = False
         if self.closed:
             return
+        if self.moved:
+            self.moved = False
+            self.owner.cursor_ready()
+            return
         self.place += end - start
-        if self.read_bytes < READ_BYTES_MAX:
-            self.read_bytes *= 2
+        # Back to the usual after a record that was longer.
+        self.read_bytes = min(self.read_bytes * 2, READ_BYTES_MAX)
         if self.at < self.end:
             self.ahead = (data, start, end)
             return
@@ -229,13 +242,14 @@ class Cursor:
         self.place = place
 
     def nothing_to_read(self):
-        """All that is on disk was passed over by a filter, or was read already: the rest is at the tail."""
+        """All that is on disk was read, or passed over by a filter, or cannot be read: the rest is at the tail."""
         self.loading = False
+        self.moved = False
         if not self.closed and self.at >= self.end and self.ahead is None:
-            if self.blooms is not None:
-                self.offset = max(self.offset, self.log.committed_offset)
-            else:
-                self.segment = None
+            if self.offset < self.log.committed_offset:
+                if self.blooms is None:
+                    self.missed_total += self.log.committed_offset - self.offset
+                self.offset = self.log.committed_offset
             self.owner.cursor_ready()
 
     def need(self, octets):
@@ -243,8 +257,9 @@ class Cursor:
         self.read_bytes = octets
 
     def pass_over(self, offset, place):
-        """What is in between cannot be read."""
-        if offset > self.offset:
+        """What is in between cannot be read; the next that can has this offset."""
+        self.place = place
+        # As long as the owner has something in memory he is not there yet.
+        if self.at >= self.end and self.ahead is None and offset > self.offset:
             self.missed_total += offset - self.offset
             self.offset = offset
-        self.place = place

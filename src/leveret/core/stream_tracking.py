@@ -84,6 +84,9 @@ class Tracking:
             name = take(p, at + ITEM_BYTES, name_end)
             items = self.producers if p[at] == PRODUCER else self.consumers
             items.pop(name, None)
+            if len(items) >= NAMES_MAX:
+                # As it was when this was written.
+                del items[next(iter(items))]
             items[name] = read_u64(p, at + 2)
             at = name_end
         return 0

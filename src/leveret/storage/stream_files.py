@@ -1,6 +1,6 @@
 """The files of streams: a directory for each, with segments and their indexes; open descriptors; deleting.
 
-A segment's file is made when it is needed, on the loop: that is quick, since nothing is synced. The names are synced with
+A segment's file is made when it is needed, on the loop: that is quick, since nothing is synced. Names are synced with
 the first batch that goes into it, before anybody is told."""
 
 from __future__ import annotations
@@ -66,7 +66,13 @@ class StreamFiles:
             self._new_names[directory.parent] = None
         path = directory / f"{number:010}{SEGMENT_SUFFIX}"
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        write_all(fd, encode_head(STREAM, log.id << NUMBER_BITS | number, self._directory_salt))
+        try:
+            write_all(fd, encode_head(STREAM, log.id << NUMBER_BITS | number, self._directory_salt))
+        except OSError:
+            # The next try needs the name.
+            os.close(fd)
+            path.unlink()
+            raise
         self._new_names[directory] = None
         segment = StreamSegment(number, self.salt(log.id, number), path, log.next_offset, HEAD_BYTES)
         self._writers[segment] = fd
@@ -114,10 +120,16 @@ class StreamFiles:
             os.close(self._readers.popitem(last=False)[1])
 
     def retire(self, segment: StreamSegment) -> None:
-        """Nothing more is written to it."""
+        """Nothing more is to be written to it, but perhaps something is being written."""
         fd = self._writers.pop(segment, None)
         if fd is not None:
             self._retired.append(fd)
+
+    def close_writer(self, segment: StreamSegment) -> None:
+        """All of it is written and safe."""
+        fd = self._writers.pop(segment, None)
+        if fd is not None:
+            os.close(fd)
 
     # ---- indexes, deleting; these block
 

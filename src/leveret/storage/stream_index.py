@@ -6,8 +6,8 @@
     16 u64       number               56 u64  where it ends                 CRC-32C of all of it
     24 u64       first offset
 
-It is written for what is synced only, so everything up to where it ends was on disk. What is tracked is not in that of a
-sealed segment, because the next one starts with it. See core.stream_segment for the blocks."""
+It is written for what is synced only, so everything up to where it ends was on disk. What is tracked is not in that of
+a sealed segment, because the next one starts with it. See core.stream_segment for the blocks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pathlib import Path
 from leveret.core.records import checksum
 from leveret.core.stream_log import Snapshot
 from leveret.core.stream_segment import StreamSegment
+from leveret.core.stream_tracking import Tracking
 from leveret.storage.layout import FORMAT_VERSION
 
 WHAT = b"LVRT-six"
@@ -48,6 +49,21 @@ def index_of_sealed(segment: StreamSegment) -> StreamIndex:
         segment.last_stamp,
         segment.end,
         b"",
+        segment.copy_index(),
+    )
+
+
+def index_of_found(segment: StreamSegment, tracking: Tracking) -> StreamIndex:
+    """Of one that grows, as a start has read it."""
+    return StreamIndex(
+        segment.number,
+        False,
+        segment.first_offset,
+        segment.next_offset,
+        segment.first_stamp,
+        segment.last_stamp,
+        segment.end,
+        tracking.encode(),
         segment.copy_index(),
     )
 

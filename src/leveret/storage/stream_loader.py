@@ -9,7 +9,6 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from leveret.core.records import find_record
 from leveret.core.stream_cursor import RESULT_BYTES, Cursor
 from leveret.core.stream_segment import StreamSegment, find_offset, place_of
 from leveret.runtime.disk_thread import DiskThread
@@ -17,12 +16,11 @@ from leveret.runtime.log import get_logger
 from leveret.storage.file_head import HEAD_BYTES
 from leveret.storage.record_checker import RecordChecker
 from leveret.storage.stream_files import StreamFiles
+from leveret.storage.stream_search import claimed_length, find_next_record
 
 log = get_logger(__name__)
 
 READS_A_JOB = 8
-RECORD_HEAD_BYTES = 32
-SEARCH_BYTES = 1024 * 1024
 
 
 class StreamLoader:
@@ -111,6 +109,7 @@ class StreamLoader:
             # Whatever went wrong with one reader, the others go on.
             if self._wanting and not self._scheduled:
                 self._start()
+            self.trim()
             self._kick()
 
     def _finish(self, cursor: Cursor, segment: StreamSegment, buffer: bytearray, size: int) -> None:
@@ -118,8 +117,10 @@ class StreamLoader:
         if end > RESULT_BYTES:
             cursor.loaded(buffer, RESULT_BYTES, end)
             return
-        length = int.from_bytes(buffer[RESULT_BYTES + 4 : RESULT_BYTES + 8], "big")
-        if size < length <= segment.synced - cursor.place:
+        length = claimed_length(buffer, RESULT_BYTES)
+        if cursor.moved:
+            cursor.loaded(buffer, RESULT_BYTES, RESULT_BYTES)
+        elif size < length <= segment.synced - cursor.place:
             cursor.need((length + 7) & ~7)
             self.want(cursor)
         elif segment.gone:
@@ -156,6 +157,9 @@ class StreamLoader:
     @staticmethod
     def _found(cursor: Cursor, segment: StreamSegment, blocks: bytes) -> None:
         if cursor.segment is None:
+            if segment.gone or segment_of(cursor.log.segments, cursor.offset) is not segment:
+                # It wants to be elsewhere by now.
+                return
             at = find_offset(blocks, len(blocks), cursor.offset)
             cursor.found(segment, place_of(blocks, at) if blocks else HEAD_BYTES)
         if cursor.lacks_index():
@@ -167,21 +171,25 @@ class StreamLoader:
         """The record at the cursor's place is damaged: the next good one is looked for."""
         segment.damaged = True
         self.damaged_total += 1
-        place = cursor.place
-        found = await self._loop.run_in_executor(None, find_next_record, segment, place, cursor.offset)
-        offset, to = (found[0], found[1]) if found is not None else (cursor.offset, segment.synced)
+        # All that is said to be there; what is appended meanwhile comes behind it.
+        place, synced = cursor.place, segment.synced
+        found = await self._loop.run_in_executor(None, find_next_entry, segment, place + 8, synced, cursor.offset)
+        offset, to = (cursor.offset, synced) if found is None else found
         log.error(
             "messages of a stream cannot be read and are passed over; the segment will be kept in quarantine",
             file=str(segment.path),
-            offset=cursor.offset,
             place=place,
             octets=to - place,
+            next_offset=None if found is None else offset,
         )
-        following = [other for other in cursor.log.segments if other.number > segment.number]
-        if found is None:
-            offset = following[0].first_offset if following else cursor.log.committed_offset
-        cursor.pass_over(offset, to)
+        if not cursor.moved:
+            cursor.pass_over(offset, to)
         self.want(cursor)
+
+    def trim(self) -> None:
+        """Closes files that are gone; if something is being read, when that is done."""
+        if not self._disk.busy:
+            self._files.trim_readers()
 
     def close(self) -> None:
         self._loop.remove_reader(self._disk.done_fd)
@@ -200,23 +208,14 @@ def segment_of(segments: list[StreamSegment], offset: int) -> StreamSegment:
     return segments[max(low - 1, 0)]
 
 
-def find_next_record(segment: StreamSegment, place: int, offset: int) -> tuple[int, int] | None:
+def find_next_entry(segment: StreamSegment, place: int, end: int, offset: int) -> tuple[int, int] | None:
     """The next good record behind this place: its offset and its place. Blocks."""
     try:
         fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
-        place += 8
-        while place < segment.synced:
-            data = os.pread(fd, SEARCH_BYTES, place)
-            if len(data) < RECORD_HEAD_BYTES:
-                return None
-            at = find_record(data, 0, len(data), segment.salt, offset)
-            if at >= 0:
-                return int.from_bytes(data[at + 8 : at + 16], "big"), place + at
-            # Windows overlap, so that a record on the border is seen as well.
-            place += max(len(data) // 16 * 8, 8)
+        found = find_next_record(fd, place, end, segment.salt, offset)
+        return None if found is None else (int.from_bytes(os.pread(fd, 8, found + 8), "big"), found)
     finally:
         os.close(fd)
-    return None

@@ -6,26 +6,28 @@ that it was synced: then it is damage, which is reported, and its offsets are ne
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from leveret.core.records import find_record
 from leveret.core.stream_scan import StreamScan
 from leveret.core.stream_segment import StreamSegment
 from leveret.core.stream_tracking import Tracking
-from leveret.runtime.files import cut_file, remove_files
+from leveret.runtime.files import cut_file, remove_files, sync_directory
 from leveret.runtime.log import get_logger
 from leveret.storage.damage import DamageReport
 from leveret.storage.file_head import HEAD_BYTES
 from leveret.storage.stream_files import StreamFiles
-from leveret.storage.stream_index import StreamIndex, index_of_sealed, read_stream_index
+from leveret.storage.stream_index import StreamIndex, index_of_found, index_of_sealed, read_stream_index
+from leveret.storage.stream_search import find_next_record
 
 log = get_logger(__name__)
 
 WINDOW_BYTES = 4 * 1024 * 1024
-RECORD_HEAD_BYTES = 32
 LOST_END = "the end of a stream's segment is lost"
+LOST_SEGMENT = "nothing in a stream's segment can be read"
+MISSING_SEGMENT = "a stream's segment is missing"
 
 
 @dataclass(slots=True)
@@ -40,9 +42,21 @@ class RecoveredStream:
     fresh: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """From `start` to `end` nothing can be read."""
+
+    start: int
+    end: int
+    # The offset that should be next.
+    missing: int
+    # Messages stand before it whose part did not end yet.
+    in_part: bool
+
+
 @dataclass(slots=True)
 class _Found:
-    """One segment: by its index, or as it was read. A gap is (where it starts, where it ends, the offset missing)."""
+    """One segment: by its index, or as it was read."""
 
     path: Path
     size: int
@@ -50,12 +64,17 @@ class _Found:
     segment: StreamSegment
     tracking: Tracking
     scan: StreamScan | None = None
-    gaps: list[tuple[int, int, int]] = field(default_factory=list)
+    gaps: list[_Gap] = field(default_factory=list)
 
     @property
     def next_offset(self) -> int:
         offset: int = self.segment.next_offset if self.scan is None else self.scan.next_offset
         return offset
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it was read and has no record."""
+        return self.scan is not None and bool(self.segment.end <= HEAD_BYTES)
 
 
 class StreamRecovery:
@@ -78,6 +97,7 @@ class StreamRecovery:
         self._drop_empty()
         self._judge_all()
         self._drop_empty()
+        self._report_missing()
         return self._result()
 
     # ---- reading
@@ -127,23 +147,12 @@ class StreamRecovery:
             if window < length <= size - segment.end:
                 window = length + 8
                 continue
-            place = self._find_next(fd, segment.end + 8, size, segment.salt, scan.next_offset)
+            place = find_next_record(fd, segment.end + 8, size, segment.salt, scan.next_offset)
             if place is None:
                 return
-            found.gaps.append((segment.end, place, scan.next_offset))
+            found.gaps.append(_Gap(segment.end, place, scan.next_offset, scan.part_end < segment.end))
             segment.end = place
             scan.expect_anything()
-
-    @staticmethod
-    def _find_next(fd: int, place: int, size: int, salt: int, offset: int) -> int | None:
-        """Where the next good record is. Windows overlap by half, so that one on the border is seen as well."""
-        while place < size - RECORD_HEAD_BYTES:
-            data = os.pread(fd, WINDOW_BYTES, place)
-            at: int = find_record(data, 0, len(data), salt, offset)
-            if at >= 0:
-                return place + at
-            place += max(len(data) // 16 * 8, 8)
-        return None
 
     # ---- judging
 
@@ -157,19 +166,25 @@ class StreamRecovery:
 
     def _judge(self, i: int, found: _Found) -> bool:
         """Reports damage, and cuts a torn end off: false if there was one."""
-        for start, end, missing in found.gaps:
-            if missing >= self._synced:
-                self._cut(i, start)
+        for gap in found.gaps:
+            # The start of a segment goes on where the one before it ended.
+            missing = max(gap.missing, self._found[i - 1].next_offset) if i > 0 else gap.missing
+            # What ends a part is synced with its last message, not later.
+            if missing > self._synced or (missing == self._synced and not gap.in_part):
+                self._cut(i, gap.start)
                 return False
-            self._damage(found, start, end - start, f"messages of a stream are lost from offset {missing} on")
+            what = f"messages of a stream are lost from offset {missing} on"
+            self._damage(found, gap.start, gap.end - gap.start, what)
         return self._judge_last(i, found) if i == len(self._found) - 1 else self._judge_end(i, found)
 
     def _judge_last(self, i: int, found: _Found) -> bool:
         segment, scan = found.segment, found.scan
         assert scan is not None
         if scan.next_offset < self._synced:
-            self._damage(found, segment.end, max(found.size - segment.end, 1), LOST_END)
             self._fresh = True
+            if found.index is None or not found.index.sealed or found.index.end < segment.end:
+                # Else an earlier start has found and told it.
+                self._damage(found, segment.end, max(found.size - segment.end, 1), LOST_END)
         elif scan.next_offset > self._synced and scan.part_end < segment.end:
             self._cut(i, scan.part_end)
         elif segment.end < found.size:
@@ -224,12 +239,31 @@ class StreamRecovery:
             remove_files([found.path, self._files.index_path(found.path)])
 
     def _drop_empty(self) -> None:
-        """A segment without a record was made and not used: the one before it goes on, if there is one."""
-        while self._found and self._found[-1].scan is not None and self._found[-1].segment.end <= HEAD_BYTES:
-            self._discard([self._found.pop()])
-            if self._found and self._found[-1].scan is None:
-                last = self._found[-1]
-                self._found[-1] = self._scan(last.segment.number, last.path, last.index.end if last.index else 0, None)
+        """A segment without a record at the end was made and not used, and the one before it goes on; elsewhere, or if
+        it is known to have had something, it is lost."""
+        for i, found in reversed(list(enumerate(self._found))):
+            if not found.is_empty:
+                continue
+            before = self._found[i - 1].next_offset if i > 0 else 0
+            if len(self._found) == 1 and self._synced > 0:
+                # It is all that tells which offsets were given.
+                found.segment.first_offset = self._synced
+                continue
+            if i < len(self._found) - 1 or self._synced > before:
+                self._report.add(found.path, HEAD_BYTES, max(found.size - HEAD_BYTES, 1), LOST_SEGMENT)
+            self._discard([found])
+            del self._found[i]
+        if self._found and self._found[-1].scan is None:
+            # What is tracked is known from the last one only.
+            last = self._found[-1]
+            self._found[-1] = self._scan(last.segment.number, last.path, last.index.end if last.index else 0, None)
+
+    def _report_missing(self) -> None:
+        for before, after in itertools.pairwise(self._found):
+            number = before.segment.number + 1
+            if number < after.segment.number and before.next_offset < after.segment.first_offset:
+                path = before.path.with_name(f"{number:010}{before.path.suffix}")
+                self._report.add(path, 0, 1, MISSING_SEGMENT)
 
     # ---- the result
 
@@ -243,15 +277,22 @@ class StreamRecovery:
             next_offset = max(next_offset, found.next_offset)
             last_stamp = max(last_stamp, segment.last_stamp)
             segments.append(segment)
+        next_offset = max(next_offset, self._synced)
+        if self._fresh:
+            # Else the next start would take the offsets that are lost for free.
+            segments[-1].next_offset = next_offset
         for found in self._found:
             if found.scan is not None:
                 self._secure(found)
                 if found is not self._found[-1] or self._fresh:
                     self._seal(found)
+                elif found.segment.damaged:
+                    # What was told is not found again.
+                    found.index = index_of_found(found.segment, found.tracking)
+                    self._files.write_index(found.segment, found.index)
         tracking = self._found[-1].tracking if self._found else Tracking()
         index = self._found[-1].index if self._found else None
         checkpoint = HEAD_BYTES if index is None or index.sealed else index.end
-        next_offset = max(next_offset, self._synced)
         return RecoveredStream(segments, tracking, next_offset, last_stamp, checkpoint, self._fresh)
 
     def _seal(self, found: _Found) -> None:
@@ -266,3 +307,6 @@ class StreamRecovery:
                 os.fsync(fd)
             finally:
                 os.close(fd)
+            # The names may be as new as what is in the files.
+            sync_directory(found.path.parent)
+            sync_directory(found.path.parent.parent)

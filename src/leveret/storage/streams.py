@@ -14,8 +14,9 @@ from leveret.core.batch import Batch
 from leveret.core.journal import Journal
 from leveret.core.stream_cursor import Cursor
 from leveret.core.stream_log import Snapshot, StreamLog
-from leveret.core.stream_scan import first_since
+from leveret.core.stream_scan import StreamScan, first_since
 from leveret.core.stream_segment import StreamSegment, find_stamp, place_of
+from leveret.core.stream_tracking import Tracking
 from leveret.runtime.disk_thread import DiskThread
 from leveret.runtime.log import get_logger
 from leveret.storage.damage import DamageReport
@@ -26,6 +27,7 @@ from leveret.storage.stream_files import StreamFiles
 from leveret.storage.stream_index import index_of, index_of_sealed, read_stream_index
 from leveret.storage.stream_loader import StreamLoader
 from leveret.storage.stream_recovery import StreamRecovery
+from leveret.storage.stream_search import claimed_length, find_next_record
 
 log = get_logger(__name__)
 
@@ -138,13 +140,14 @@ class Streams:
             self._fail(f"a stream's file cannot be made: {error.strerror}")
             raise
         if stream.segment is not None:
-            self._files.retire(stream.segment)
             assert self._loop is not None
             self._loop.call_soon(self.retain, stream)
         return segment
 
     def seal(self, stream: StreamLog, segment: StreamSegment) -> None:
         """The segment is full and safe: its index goes into a file."""
+        # Only now: it may have been full before all of it was written.
+        self._files.close_writer(segment)
         self._in_background(self._seal(segment))
 
     async def _seal(self, segment: StreamSegment) -> None:
@@ -174,6 +177,7 @@ class Streams:
             self._files.retire(segment)
         if self._loop is not None and stream.segments:
             self._in_background(self._remove(stream))
+            self._let_go()
 
     async def _remove(self, stream: StreamLog) -> None:
         assert self._slow is not None
@@ -203,9 +207,7 @@ class Streams:
         dropped = []
         while len(stream.segments) > 1:
             segment = stream.segments[0]
-            if segment.synced < segment.end or not (
-                (stream.max_bytes and size > stream.max_bytes) or segment.last_stamp < oldest
-            ):
+            if segment.synced < segment.end or not (0 <= stream.max_bytes < size or segment.last_stamp < oldest):
                 break
             size -= segment.end
             segment.gone = True
@@ -213,10 +215,16 @@ class Streams:
         if dropped:
             self.segments_deleted_total += len(dropped)
             self._in_background(self._drop(dropped))
+            self._let_go()
 
     async def _drop(self, segments: list[StreamSegment]) -> None:
         assert self._slow is not None
         await self._slow.run(self._files.remove, segments)
+
+    def _let_go(self) -> None:
+        """Whoever read what is deleted does so no longer: an open descriptor would keep it on the disk."""
+        if self._loader is not None:
+            self._loader.trim()
 
     def _retain_all(self) -> None:
         assert self._loop is not None
@@ -246,9 +254,9 @@ class Streams:
         while True:
             segment = next((found for found in stream.segments if found.last_stamp >= stamp), None)
             if segment is None:
-                return stream.next_offset
+                return int(stream.next_offset)
             if segment.first_stamp >= stamp:
-                return segment.first_offset
+                return int(segment.first_offset)
             try:
                 blocks = await self._blocks_of(segment)
                 place = place_of(blocks, find_stamp(blocks, len(blocks), stamp)) if blocks else HEAD_BYTES
@@ -257,7 +265,7 @@ class Streams:
             except FileNotFoundError:
                 # Retention was quicker.
                 continue
-            return stream.committed_offset if offset is None else offset
+            return int(stream.committed_offset) if offset is None else offset
 
     # ---- the end
 
@@ -286,16 +294,24 @@ def _first_since(segment: StreamSegment, place: int, stamp: int) -> int | None:
     fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         window = STAMP_WINDOW_BYTES
-        while place < segment.synced:
-            data = os.pread(fd, min(window, segment.synced - place), place)
-            offset, used = first_since(data, stamp)
+        synced = segment.synced
+        while place < synced:
+            data = os.pread(fd, min(window, synced - place), place)
+            good = StreamScan(StreamSegment(0, segment.salt, None, 0, 0), Tracking(), None).run(data)
+            offset, used = first_since(data[:good], stamp)
             if offset >= 0:
-                return offset
-            if used == 0 and len(data) < window:
-                # The end, or damage, which whoever reads there reports.
-                return None
-            window = STAMP_WINDOW_BYTES if used else window * 2
-            place += used
+                return int(offset)
+            if used > 0:
+                place += used
+                window = STAMP_WINDOW_BYTES
+            elif len(data) < claimed_length(data, 0) <= synced - place:
+                window = claimed_length(data, 0) + 8
+            else:
+                # Damage, which whoever reads there reports.
+                found = find_next_record(fd, place + 8, synced, segment.salt, 0)
+                if found is None:
+                    return None
+                place = found
         return None
     finally:
         os.close(fd)
