@@ -48,6 +48,16 @@ class StreamFiles:
         directory = self.directory(stream_id)
         return numbered_files(directory, SEGMENT_SUFFIX) if directory.exists() else {}
 
+    def indexes(self, stream_id: int) -> dict[int, Path]:
+        directory = self.directory(stream_id)
+        return numbered_files(directory, INDEX_SUFFIX) if directory.exists() else {}
+
+    def leftovers(self, stream_id: int) -> list[Path]:
+        """Indexes whose segment is gone, and half-written ones."""
+        directory = self.directory(stream_id)
+        lone = [path for path in self.indexes(stream_id).values() if not path.with_suffix(SEGMENT_SUFFIX).exists()]
+        return lone + (sorted(directory.glob("*.new")) if directory.exists() else [])
+
     def salt(self, stream_id: int, number: int) -> int:
         return file_salt(self._directory_salt, STREAM, stream_id << NUMBER_BITS | number)
 

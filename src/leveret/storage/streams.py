@@ -28,6 +28,7 @@ from leveret.storage.stream_index import index_of, index_of_sealed, read_stream_
 from leveret.storage.stream_loader import StreamLoader
 from leveret.storage.stream_recovery import StreamRecovery
 from leveret.storage.stream_search import claimed_length, find_next_record
+from leveret.storage.stream_survey import StreamSurvey
 
 log = get_logger(__name__)
 
@@ -68,6 +69,12 @@ class Streams:
     def known_ids(self) -> list[int]:
         """Those that have a directory, whether the catalog knows them or not."""
         return self._files.stream_ids()
+
+    def has_records(self, stream_id: int) -> bool:
+        """Blocks."""
+        survey = StreamSurvey(self._files, stream_id)
+        survey.run()
+        return bool(survey.found)
 
     def recover(self, report: DamageReport) -> None:
         """Blocks."""
