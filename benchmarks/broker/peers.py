@@ -36,7 +36,7 @@ class Peer(Protocol):
     durable_only: bool
     # How long a queue must have been there to survive kill -9.
     settle_seconds: float
-    # The files with the messages of its streams, below its directory.
+    # The files of its streams, below its directory.
     stream_files: str
     # Whether every offset of a stream is that of a message, and so the number of offsets that of messages.
     offsets_exact: bool
@@ -101,7 +101,7 @@ class Leveret:
     backlog_share = 1.0
     durable_only = False
     settle_seconds = 0.0
-    stream_files = "data/streams/*/*.segment"
+    stream_files = "data/streams/*/*"
     offsets_exact = True
 
     def installed(self) -> bool:
@@ -130,7 +130,7 @@ class RabbitMQ:
     backlog_share = 0.1
     durable_only = False
     settle_seconds = 0.0
-    stream_files = "mnesia/*/stream/*/*.segment"
+    stream_files = "mnesia/*/stream/*/*"
     # Each segment of a stream begins with what is tracked, which takes an offset.
     offsets_exact = False
 

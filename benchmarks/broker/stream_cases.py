@@ -22,7 +22,7 @@ from benchmarks.broker.reader import Reader, ReadReport, Seek
 
 # 5 GiB of bodies.
 LONG = 5 * 1024 * 1024
-# Publishers of streams keep more in flight than those of queues: 10,000 is what the clients of RabbitMQ's streams do.
+# More than in the cases of queues: a stream is for bulk, and what is in flight bounds what one sync takes along.
 CONFIRM_WINDOW = 10_000
 READERS = 10
 SEEKS = 100
@@ -128,7 +128,7 @@ def _restart(bench: Bench, broker: Running) -> Figures:
 
 def _files(broker: Running) -> list[Path]:
     """Those of the stream, in order; an error if there are none, because then nothing would be cold."""
-    files = sorted(broker.directory.glob(broker.peer.stream_files))
+    files = sorted(path for path in broker.directory.glob(broker.peer.stream_files) if path.is_file())
     if not files:
         raise LoadError(f"{broker.peer.name}: no files of streams at {broker.directory / broker.peer.stream_files}")
     return files

@@ -274,10 +274,10 @@ def test_a_stream_without_files_is_an_error(tmp_path: Path) -> None:
     broker = Running(Toy(), tmp_path)
     with pytest.raises(LoadError, match="no files of streams"):
         stream_cases._files(broker)
-    (tmp_path / "streams").mkdir()
+    (tmp_path / "streams" / "more").mkdir(parents=True)
     for name in ("2.segment", "1.segment", "1.index"):
         (tmp_path / "streams" / name).touch()
-    assert [path.name for path in stream_cases._files(broker)] == ["1.segment", "2.segment"]
+    assert [path.name for path in stream_cases._files(broker)] == ["1.index", "1.segment", "2.segment"]
 
 
 class Toy:
@@ -288,7 +288,7 @@ class Toy:
     backlog_share = 1.0
     durable_only = False
     settle_seconds = 0.0
-    stream_files = "streams/*.segment"
+    stream_files = "streams/*"
     offsets_exact = True
 
     def installed(self) -> bool:
