@@ -162,8 +162,7 @@ class StreamFiles:
         """Deletes them for good, the oldest first; damaged ones are moved aside."""
         for segment in segments:
             if segment.damaged and segment.path.exists():
-                name = f"stream-{segment.path.parent.name}-{segment.path.name}"
-                segment.path.rename(self._layout.quarantined(name))
+                segment.path.rename(self._layout.quarantined(segment.path))
                 sync_directory(self._layout.quarantine)
             if segment.path.parent.exists():
                 remove_files([segment.path, self.index_path(segment.path)])

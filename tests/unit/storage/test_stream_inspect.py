@@ -1,5 +1,5 @@
-"""Looking into the files of streams: what a check finds where, what it takes for a torn end, and what is listed. Nothing
-is changed by it."""
+"""Looking into the files of streams: what a check finds where, what it takes for a torn end, and what is listed.
+Nothing is changed by it."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_a_segment_behind_a_torn_end_and_one_that_was_not_used(bench: StreamBenc
     bench.append(b"in the next segment")
     bench.write()
     assert len(bench.files()) == 2
-    place = [record for record in records_in(before.read_bytes()) if record.length > 30_000][0].place
+    place = next(record for record in records_in(before.read_bytes()) if record.length > 30_000).place
     flip(before, place + 100)
     inspection, report = inspected(bench.layout)
     assert report.damages == [] and inspection.contents(STREAM_ID).next_offset == 30
@@ -411,7 +411,9 @@ def test_leftovers_and_strangers(bench: StreamBench) -> None:
         "streams/notes: not a file of Leveret's",
     ]
     bench.restart()
-    assert sorted(path.name for path in directory.iterdir() if path.suffix not in (".segment", ".index")) == ["mine.txt"]
+    assert sorted(path.name for path in directory.iterdir() if path.suffix not in (".segment", ".index")) == [
+        "mine.txt"
+    ]
 
 
 # ---- messages
