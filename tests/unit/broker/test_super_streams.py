@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-<<<<<<< HEAD
-=======
 from pathlib import Path
->>>>>>> 7ee7a9bd1294aa0e54b1fedec605380ff72c8a83
 from typing import Any
 
 import pytest
@@ -17,10 +14,7 @@ from leveret.catalog.records import BindingRecord, ExchangeRecord, Vhost
 from leveret.catalog.snapshot import snapshot
 from leveret.core.murmur3 import murmur3_32
 from leveret.errors import AlreadyExists, SoftError
-<<<<<<< HEAD
-=======
 from leveret.storage.store import Store, StoreSettings
->>>>>>> 7ee7a9bd1294aa0e54b1fedec605380ff72c8a83
 from tests.unit.broker.people import Person, Town
 from tests.unit.catalog.naming import to_queue
 
@@ -28,13 +22,8 @@ KINDS = ("direct", "x-super-stream")
 
 
 class Streams(Town):
-<<<<<<< HEAD
-    def __init__(self) -> None:
-        super().__init__()
-=======
     def __init__(self, store: Store | None) -> None:
         super().__init__(store)
->>>>>>> 7ee7a9bd1294aa0e54b1fedec605380ff72c8a83
         self.super_streams = SuperStreams(self.broker)
 
     def create(self, name: str, partitions: Any = 3, **named: Any) -> list[str]:
@@ -59,19 +48,12 @@ class Streams(Town):
 
 
 @pytest.fixture
-<<<<<<< HEAD
-def town() -> Iterator[Streams]:
-    made = Streams()
-    yield made
-    made.close()
-=======
 def town(tmp_path: Path) -> Iterator[Streams]:
     store = Store(tmp_path, StoreSettings(segment_bytes=1 << 20), lambda: 1)
     made = Streams(store)
     yield made
     made.close()
     store.abandon()
->>>>>>> 7ee7a9bd1294aa0e54b1fedec605380ff72c8a83
 
 
 def refused(call: Callable[[], Any], code: int) -> str:
@@ -199,8 +181,6 @@ def test_an_exchange_of_the_name_is_left_alone(town: Streams) -> None:
     assert town.everything() == before
 
 
-<<<<<<< HEAD
-=======
 def test_without_a_disk_there_are_no_streams() -> None:
     town = Streams(None)
     before = town.everything()
@@ -209,7 +189,6 @@ def test_without_a_disk_there_are_no_streams() -> None:
     town.close()
 
 
->>>>>>> 7ee7a9bd1294aa0e54b1fedec605380ff72c8a83
 # ---- who may
 
 NEEDED = {
