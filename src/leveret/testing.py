@@ -50,6 +50,8 @@ class Broker:
         self.node: Node
         self.host = ""
         self.port = 0
+        # Of the stream protocol; 0 if it is off.
+        self.stream_port = 0
 
     @property
     def url(self) -> str:
@@ -110,6 +112,7 @@ class Broker:
         self.node = Node(self._settings)
         self.node.start()
         self.host, self.port = self.node.host, self.node.port
+        self.stream_port = self.node.stream_port or 0
         self._started.set()
         await self._stopped.wait()
         await self.node.stop(CLIENTS_DEADLINE_S)

@@ -16,7 +16,6 @@ from tests.contract.streams import (
     not_implemented,
     offsets_of,
     read,
-    read_bodies,
 )
 
 
@@ -97,16 +96,21 @@ class TestWhatComes:
     ) -> None:
         """It came out of another stream, say: here it has a place of its own."""
         stream = make_stream(client, topology)
-        publisher.publish_all(stream, b"", headers={"a": "b", "x-stream-offset": own})
+        publisher.publish_all(stream, b"", headers={"a": Typed(b"u", 5), "x-stream-offset": own})
         (letter,) = read(client, stream, 1)
-        expected = encode_properties({"headers": {"a": "b", "x-stream-offset": at(0)}})
+        expected = encode_properties({"headers": {"a": Typed(b"u", 5), "x-stream-offset": at(0)}})
         assert letter.properties_raw == expected
 
     def test_a_large_body(self, client: RawClient, publisher: Publisher, topology: Topology) -> None:
+        """In several frames, which makes no difference to what stands before them."""
         stream = make_stream(client, topology)
         body = bytes(range(256)) * 2000
-        publisher.publish_all(stream, body, b"after")
-        assert read_bodies(client, stream, 2) == [body, b"after"]
+        headers: Table = {"a": Typed(b"s", 5), "b": Typed(b"f", 1.5), "c": Typed(b"l", 5), "d": b"octets"}
+        publisher.publish_all(stream, b"before")
+        publisher.publish_all(stream, body, headers=headers)
+        letter = read(client, stream, 2)[1]
+        assert letter.body == body
+        assert letter.properties_raw == encode_properties({"headers": {**headers, "x-stream-offset": at(1)}})
 
 
 class TestCredit:

@@ -14,10 +14,10 @@ from tests.contract.conftest import Policies
 from tests.contract.letters import Publisher, Table
 from tests.contract.streams import STREAM, Reader, make_stream, offsets_of, read
 
-# With messages of this size, some four are in each segment.
-BODY_BYTES = 200
-SEGMENT = {"x-stream-max-segment-size-bytes": 1000}
-SEGMENT_COUNT_MAX = 6
+# With messages of this size, five or so are in each segment.
+BODY_BYTES = 1000
+SEGMENT = {"x-stream-max-segment-size-bytes": 5000}
+SEGMENT_COUNT_MAX = 7
 
 
 def numbered(number: int) -> bytes:
@@ -45,7 +45,7 @@ def wait_for_few(client: RawClient, stream: str, last: int, count_max: int) -> N
 
 def test_size(client: RawClient, publisher: Publisher, topology: Topology) -> None:
     """A reader whose place is gone begins at the first message that is left."""
-    stream = make_stream(client, topology, {**SEGMENT, "x-max-length-bytes": 3000})
+    stream = make_stream(client, topology, {**SEGMENT, "x-max-length-bytes": 15_000})
     fill(publisher, stream, 0, 60)
     wait_for_few(client, stream, 59, 20)
     first = first_left(client, stream, 59)
@@ -56,26 +56,23 @@ def test_size(client: RawClient, publisher: Publisher, topology: Topology) -> No
         assert offsets_of(letters)[0] >= first
 
 
-def test_within_one_segment_nothing_goes(client: RawClient, publisher: Publisher, topology: Topology) -> None:
-    stream = make_stream(client, topology, {"x-max-length-bytes": 1000, "x-max-age": "1s"})
-    fill(publisher, stream, 0, 20)
-    time.sleep(1.1)
-    fill(publisher, stream, 20, 20)
-    assert first_left(client, stream, 39) == 0
-
-
 def test_age(client: RawClient, publisher: Publisher, topology: Topology) -> None:
+    """Nothing goes while there is but one segment, be it too old and too large."""
     stream = make_stream(client, topology, {**SEGMENT, "x-max-age": "1s"})
-    fill(publisher, stream, 0, 20)
+    one_segment = make_stream(client, topology, {"x-max-length-bytes": 5000, "x-max-age": "1s"})
+    for name in (stream, one_segment):
+        fill(publisher, name, 0, 20)
     assert first_left(client, stream, 19) == 0
     time.sleep(1.1)
-    fill(publisher, stream, 20, 8)
+    for name in (stream, one_segment):
+        fill(publisher, name, 20, 8)
     wait_for_few(client, stream, 27, 8 + SEGMENT_COUNT_MAX)
+    assert first_left(client, one_segment, 27) == 0
 
 
 def test_a_reader_that_was_overtaken(client: RawClient, publisher: Publisher, topology: Topology) -> None:
     """It goes on in order, and misses nothing but what is gone."""
-    stream = make_stream(client, topology, {**SEGMENT, "x-max-length-bytes": 3000})
+    stream = make_stream(client, topology, {**SEGMENT, "x-max-length-bytes": 15_000})
     fill(publisher, stream, 0, 4)
     reader = Reader(client, stream, prefetch=1)
     reader.take(1)
@@ -94,7 +91,7 @@ class TestPolicies:
         stream = make_stream(client, topology, SEGMENT)
         fill(publisher, stream, 0, 40)
         assert first_left(client, stream, 39) == 0
-        policy = policies.set(stream, {"max-length-bytes": 3000}, apply_to="queues")
+        policy = policies.set(stream, {"max-length-bytes": 15_000}, apply_to="queues")
         wait_for_few(client, stream, 39, 20)
         policies.clear(policy)
         first = first_left(client, stream, 39)
@@ -102,7 +99,7 @@ class TestPolicies:
         assert first_left(client, stream, 59) == first
 
     @pytest.mark.parametrize(
-        ("argument", "policy", "count_min", "count_max"), [(2000, 20_000, 30, 60), (20_000, 2000, 1, 16)]
+        ("argument", "policy", "count_min", "count_max"), [(10_000, 100_000, 60, 60), (100_000, 10_000, 1, 16)]
     )
     def test_size_and_argument(
         self,
@@ -125,8 +122,8 @@ class TestPolicies:
         self, client: RawClient, publisher: Publisher, policies: Policies, topology: Topology
     ) -> None:
         stream = make_stream(client, topology, SEGMENT)
-        policies.set(stream, {"max-length-bytes": 20_000})
-        policies.set(stream, {"max-length-bytes": 2000}, operator=True)
+        policies.set(stream, {"max-length-bytes": 100_000})
+        policies.set(stream, {"max-length-bytes": 10_000}, operator=True)
         fill(publisher, stream, 0, 60)
         wait_for_few(client, stream, 59, 16)
 
@@ -136,7 +133,7 @@ class TestPolicies:
         """Segments are as large as the policy says that is there when the stream is made."""
         stream = make_stream(client, topology)
         client.call(1, "queue.delete", queue=stream)
-        policies.set(stream, {"max-age": "1s", "stream-max-segment-size-bytes": 1000})
+        policies.set(stream, {"max-age": "1s", "stream-max-segment-size-bytes": 5000})
         arguments = {**STREAM, "x-max-age": "1h", "x-stream-max-segment-size-bytes": 1_000_000}
         client.call(1, "queue.declare", queue=stream, durable=True, arguments=arguments)
         fill(publisher, stream, 0, 20)

@@ -62,7 +62,7 @@ class BrokerProcess:
     def spawn(self) -> None:
         """Starts a process and does not wait for it."""
         assert not self.is_alive, "the broker still runs"
-        serve = ["serve", "--config", str(self._config), "--port", str(self.port)]
+        serve = ["serve", "--config", str(self._config), "--port", str(self.port), "--stream-port", "0"]
         # The broker is killed if the thread that started it ends, even by a signal that nobody can handle.
         guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
         command = [*self.prefix, *guard, sys.executable, *self.program, *serve]

@@ -66,7 +66,7 @@ class StreamService:
         if start.what == "offset":
             return max(start.value, first)
         if start.what == LAST:
-            return max(first, stream.committed_offset - 1)
+            return max(first, int(stream.committed_offset) - 1)
         if start.what == NEXT:
             following: int = stream.next_offset
             return following

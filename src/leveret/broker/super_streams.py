@@ -91,6 +91,8 @@ class SuperStreams:
                 raise AlreadyExists(406, f"{queue_text(vhost.name, stream)} exists already")
 
     def _first_partition(self, vhost: str, name: str, arguments: Arguments) -> QueueRecord:
+        if self._broker.store is None:
+            raise SoftError(406, "a stream needs a data directory, and this broker has none")
         what = queue_text(vhost, name)
         arguments = {"x-queue-type": STREAM, **arguments}
         kind = kind_from_arguments(arguments, what)

@@ -104,6 +104,8 @@ class Topology:
         queue_id = self._broker.new_queue_id() if durable else 0
         record = QueueRecord(vhost.name, name, kind, durable, auto_delete, owner, arguments, queue_id)
         queue_type(kind).validate(record, what)
+        if queue_type(kind).needs_disk and self._broker.store is None:
+            raise SoftError(406, f"{what} needs a data directory, and this broker has none")
         if "x-dead-letter-exchange" in arguments:
             who.access.check_queue(READ, name)
             who.access.check_exchange(WRITE, arguments["x-dead-letter-exchange"])

@@ -36,6 +36,12 @@ class CancelledConsumer(Protocol):
     def consumer_lost(self, tag: bytes) -> None: ...
 
 
+class StreamWatcher(Protocol):
+    """Somebody who reads or writes a stream without being one of its subscribers: a stream client's connection."""
+
+    def stream_deleted(self, name: str) -> None: ...
+
+
 class LiveVhost:
     def __init__(
         self,
@@ -61,6 +67,8 @@ class LiveVhost:
         self.router = Router(self.exchanges, self.queues)
         # Exclusive queues by the connection they belong to.
         self.owned: dict[int, set[str]] = {}
+        # Who is told when a stream is gone, by its name.
+        self.watchers: dict[str, dict[StreamWatcher, bool]] = {}
 
     def reflect(self, change: Change) -> None:
         record = change.record
@@ -158,6 +166,17 @@ class LiveVhost:
         queue.close()
         for consumer in consumers:
             consumer.channel.desk.consumer_lost(consumer.tag)
+        for watcher in self.watchers.pop(record.name, ()):
+            watcher.stream_deleted(record.name)
+
+    def watch_stream(self, name: str, watcher: StreamWatcher) -> None:
+        self.watchers.setdefault(name, {})[watcher] = True
+
+    def unwatch_stream(self, name: str, watcher: StreamWatcher) -> None:
+        watchers = self.watchers.get(name, {})
+        watchers.pop(watcher, None)
+        if not watchers:
+            self.watchers.pop(name, None)
 
     # ---- direct reply-to
 

@@ -49,7 +49,10 @@ UNSUPPORTED: dict[str, frozenset[str]] = {
     },
 }
 # By type of queue: keys of which a policy's value counts and not the declared argument.
-POLICY_WINS: dict[str, frozenset[str]] = {"quorum": frozenset(("overflow", "expires"))}
+POLICY_WINS: dict[str, frozenset[str]] = {
+    "quorum": frozenset(("overflow", "expires")),
+    "stream": frozenset(("max-length-bytes", "max-age", "stream-max-segment-size-bytes")),
+}
 _NONE: frozenset[str] = frozenset()
 
 

@@ -39,7 +39,7 @@ APPLY_TO = (*APPLY_TO_QUEUES, EXCHANGES)
 # How a declared argument and a policy's value become one.
 ARGUMENT, SMALLEST, SHORTEST_AGE = "argument", "smallest", "shortest age"
 
-_AGE = re.compile(r"([0-9]{1,9})([YMDhms])")
+_AGE = re.compile(r"([0-9]{1,30})([YMDhms])")
 _AGE_UNITS_S = {"Y": 365 * 86400, "M": 30 * 86400, "D": 86400, "h": 3600, "m": 60, "s": 1}
 
 

@@ -9,7 +9,7 @@ from leveret.core.octets cimport read_u64
 from leveret.core.outbox cimport Outbox
 from leveret.core.unacked cimport Unacked
 
-cdef unsigned int ACK, NACK, REJECT, RECOVER
+cdef unsigned int ACK, NACK, REJECT
 cdef int SETTLED, DISCARDED, REQUEUED
 
 cdef enum:
@@ -61,7 +61,7 @@ cdef class Channel:
     @cython.locals(entry=Entry, queue=Queue, touched=list, i=Py_ssize_t)
     cpdef int judge(self, list entries, int verdict) except -1
     @cython.locals(entry=Entry, queue=Queue)
-    cdef int check_returns(self, list entries) except -1
+    cdef Queue refusing(self, list entries)
     @cython.locals(entry=Entry, holder=Subscriber, queue=Queue)
     cpdef Queue judge_one(self, Entry entry, int verdict)
     @cython.locals(woken=list)

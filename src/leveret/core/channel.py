@@ -20,7 +20,6 @@ ACK = 0x003C0050
 NACK = 0x003C0078
 REJECT = 0x003C005A
 TX_COMMIT = 0x005A0014
-RECOVER = 0x003C006E
 
 # What becomes of an unacked message
 SETTLED = 0
@@ -147,7 +146,11 @@ class Channel:
         """Settles many; queues that got something back hand it out only after all of it is back."""
         touched = []
         if verdict != SETTLED and self.state == OPEN:
-            self.check_returns(entries)
+            queue = self.refusing(entries)
+            if queue is not None:
+                # None goes back before the channel closes, and then all of them.
+                self.unacked.restore(entries)
+                queue.refuse_return(self.settling)
         for entry in entries:
             queue = self.judge_one(entry, verdict)
             if verdict == REQUEUED and (not touched or touched[len(touched) - 1] is not queue):
@@ -159,14 +162,13 @@ class Channel:
             queue.dispatch()
         return 0
 
-    def check_returns(self, entries):
-        """Raises if one of these cannot go back; then none does before the channel closes."""
+    def refusing(self, entries):
+        """The queue of one of these that takes nothing back, or None."""
         for entry in entries:
             queue = entry.holder.queue
-            if queue.ack_only:
-                self.unacked.restore(entries)
-                queue.refuse_return(self.settling)
-        return 0
+            if queue.ack_only and not queue.deleted:
+                return queue
+        return None
 
     def judge_one(self, entry, verdict):
         holder = entry.holder
@@ -224,9 +226,14 @@ class Channel:
                 consumer.queue.unsubscribe(consumer)
         return consumer
 
+    def check_recovery(self, method):
+        """Raises if something unacked cannot go back."""
+        queue = self.refusing(self.unacked.entries())
+        if queue is not None:
+            queue.refuse_return(method)
+
     def recover(self):
         """basic.recover: everything unacked goes back to where it was; acks of an open transaction stay with it."""
-        self.settling = RECOVER
         self.judge(self.take_upto(self.last_tag), REQUEUED)
 
     def time_out(self, entries):
@@ -260,6 +267,7 @@ class Channel:
         if self.late_tags is not None:
             self.late_tags.commit()
         whole = self.intake.commit()
+        self.settling = TX_COMMIT
         for entries, verdict in pending:
             self.judge(entries, verdict)
         if not whole:

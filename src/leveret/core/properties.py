@@ -55,9 +55,9 @@ class Properties:
 
     What the data plane needs stands ready as fields: `raw` (the octets), `flags`, `persistent`, `priority` (0 if
     absent), `expiration`, `user_id`, `reply_to` (bytes, None if absent), `ttl_ms` (the expiration as a number, -1 if
-    absent), `has_cc` (CC or BCC), `has_bcc`, `has_delay`, `has_stream` (perhaps a header that streams heed) and `special`
-    (it may expire or wait for its time). The other
-    attributes are decoded at each reading and are None if absent; `fields()` has all that are present, by name."""
+    absent), `has_cc` (CC or BCC), `has_bcc`, `has_delay`, `has_stream` (perhaps a header that streams heed) and
+    `special` (it may expire or wait for its time). The other attributes are decoded at each reading and are None if
+    absent; `fields()` has all that are present, by name."""
 
     raw: bytes
     flags: int

@@ -23,6 +23,8 @@ cdef class StreamConsumer(Consumer):
     cdef readonly Cursor cursor
     cdef public unsigned long long stop_offset
     cdef public object on_stop
+    cdef public object on_gone
+    cdef object on_drained
     cdef public bytes name
     cdef object held
     cdef set early
@@ -46,3 +48,4 @@ cdef class StreamConsumer(Consumer):
     cdef int send_message(self, unsigned long long offset, Message message) except -1
     cdef int expand(self) except -1
     cpdef int settled(self, unsigned long long offset) except -1
+    cdef int remember(self, unsigned long long offset) except -1

@@ -1,5 +1,5 @@
-"""A consumer of a stream: reads at his own place and pace, is sent at most as much as he has credit for, and stops where
-he asked to.
+"""A consumer of a stream: reads at its own place and pace, is sent no more than it has credit for, and stops where it
+asked to.
 
 A pure machine: what it reads comes through its cursor, what it sends goes into the channel's outbox."""
 
@@ -29,18 +29,22 @@ class StreamConsumer(Consumer):
         Consumer.__init__(self, channel, queue, tag, False, False, 0, prefetch_count, prefetch_bytes, arguments)
         self.stream = queue
         self.ack_timeout_ms = 0
-        # None before it is known where he starts, while others of his group are at it, and after the end.
+        # None before it is known where it starts, while another of its group reads, and after the end.
         self.cursor = None
-        # Where he stops; and who is told, once.
+        # Where it stops, and who is told of that, and of its end, whatever the reason.
         self.stop_offset = NEVER
         self.on_stop = None
-        # Under this name the stream keeps how far he has come; None if it does not.
+        self.on_gone = None
+        # Called once nothing of what it got is unacked any more.
+        self.on_drained = None
+        # Under this name the stream keeps how far it has come; None if it does not.
         self.name = None
-        # What he holds, in order, and what of it was acknowledged before its turn.
+        # What it holds, in order, and what of it was acknowledged before its turn.
         self.held = deque()
         self.early = set()
-        # The filter values that he wants, None if he wants everything.
+        # The filter values that it wants, None if it wants everything.
         self.values = None
+        self.blooms = None
         self.unfiltered = False
         # What a sub-batch was taken apart into, the next last.
         self.expanded = []
@@ -51,7 +55,7 @@ class StreamConsumer(Consumer):
     # ---- start and stop
 
     def start(self):
-        """The stream knows him now; `begin` follows when it is known where."""
+        """The stream knows it now; `begin` follows when it is known where."""
 
     def begin(self, offset):
         self.cursor = self.stream.open_cursor(self)
@@ -68,9 +72,22 @@ class StreamConsumer(Consumer):
             self.cursor = None
         self.expanded = []
 
+    def drain(self, done):
+        """Sends nothing more, and calls `done` once all that was sent is settled."""
+        self.pause()
+        if self.unacked_count == 0:
+            done()
+        else:
+            self.on_drained = done
+
     def stop(self):
         self.pause()
         self.on_stop = None
+        self.on_drained = None
+        on_gone = self.on_gone
+        self.on_gone = None
+        if on_gone is not None:
+            on_gone()
 
     def finish(self):
         """All that was asked for is sent."""
@@ -123,7 +140,7 @@ class StreamConsumer(Consumer):
         return 0
 
     def wants(self, cursor):
-        """Whether the entry has one of the filter values that he asked for."""
+        """Whether the entry has one of the filter values that it asked for."""
         p = cursor.p
         at = cursor.at
         end = at + MESSAGE_HEAD_BYTES + read_u16(p, at + 18) + read_u32(p, at + 24) + read_u32(p, at + 28)
@@ -174,8 +191,15 @@ class StreamConsumer(Consumer):
 
     def settled(self, offset):
         """The message at this offset is done with: if none before it is still held, the stream remembers that."""
-        if self.name is None:
-            return 0
+        if self.name is not None:
+            self.remember(offset)
+        if self.on_drained is not None and self.unacked_count == 0:
+            done = self.on_drained
+            self.on_drained = None
+            done()
+        return 0
+
+    def remember(self, offset):
         if not self.held or self.held[0] != offset:
             self.early.add(offset)
             return 0

@@ -3,6 +3,7 @@ where in the stream it is."""
 
 import cython
 
+from leveret.core.field_types import Int64
 from leveret.core.message import make_message
 from leveret.core.properties import parse_properties
 
@@ -130,5 +131,5 @@ def with_offset(message, offset):
     headers = {
         name: value for name, value in message.properties.headers().items() if name not in ("BCC", OFFSET_HEADER)
     }
-    headers[OFFSET_HEADER] = offset
+    headers[OFFSET_HEADER] = Int64(offset)
     return make_message(message.address, message.properties.replace({"headers": headers}), message.body)

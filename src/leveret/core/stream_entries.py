@@ -18,8 +18,8 @@ EXPANDED_BYTES_MAX = 64 * 1024 * 1024
 
 
 def expand(data, at):
-    """The messages of the entry at data[at] as (offset, message). One that cannot be taken apart, because it is damaged or
-    compressed in a way that we cannot read, is one message with the octets as they are."""
+    """The messages of the entry at data[at] as (offset, message). One that cannot be taken apart, because it is damaged
+    or compressed in a way that we cannot read, is one message with the octets as they are."""
     offset = int.from_bytes(data[at + 8 : at + 16], "big")
     count = int.from_bytes(data[at + 20 : at + 24], "big")
     address_end = at + HEAD_BYTES + int.from_bytes(data[at + 18 : at + 20], "big")

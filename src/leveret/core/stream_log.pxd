@@ -39,7 +39,7 @@ cdef class StreamLog(Beside):
     cdef readonly list waiting
     cdef tuple last_part
     cdef readonly unsigned long long checkpoint
-    cdef public unsigned long long max_bytes
+    cdef public long long max_bytes
     cdef public unsigned long long max_age_ms
     cdef readonly bint closed
     cdef readonly unsigned long long appended_total

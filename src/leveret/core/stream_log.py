@@ -8,7 +8,6 @@ to the last whole part, so a message is never there without its producer's id, n
 import cython
 
 from leveret.core.batch import Beside
-from leveret.core.stream_segment import StreamSegment
 from leveret.core.stream_tracking import Tracking
 
 if not cython.compiled:
@@ -87,8 +86,8 @@ class StreamLog(Beside):
         self.last_part = None
         # Up to here the segment's index is on disk, or about to be.
         self.checkpoint = 0
-        # What retention keeps at most; 0 is everything.
-        self.max_bytes = 0
+        # What retention keeps at most: -1 octets are all, and so is an age of 0.
+        self.max_bytes = -1
         self.max_age_ms = 0
         self.closed = False
         self.appended_total = 0
@@ -105,8 +104,8 @@ class StreamLog(Beside):
         return size
 
     def resume(self, segments, next_offset, last_stamp, checkpoint, fresh):
-        """Goes on where recovery found the end: all that is there is safe. In a fresh segment, if the last one is not to
-        be written to."""
+        """Goes on where recovery found the end: all that is there is safe. In a fresh segment, if the last one is not
+        to be written to."""
         self.segments = segments
         self.next_offset = next_offset
         self.committed_offset = next_offset

@@ -1,7 +1,7 @@
 """A stream as a queue: it takes messages like any other, and its consumers read without taking anything away.
 
-A pure machine on top of the stream's log. Every consumer has a place of his own (core.stream_consumer); acks give credit,
-and for a consumer with a name they are how far he has come."""
+A pure machine on top of the stream's log. Every consumer has a place of its own (core.stream_consumer); acks give
+credit, and for a consumer with a name they are how far it has come."""
 
 import cython
 

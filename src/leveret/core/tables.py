@@ -248,7 +248,7 @@ def _check_depth(at, depth):
 
 
 def _noted(p, at, end):
-    """Which of the headers that a broker heeds this one is: CC or BCC, x-delay, perhaps one that streams heed, or none."""
+    """Which of the headers that a broker heeds this one is: CC or BCC, x-delay, perhaps one of streams, or none."""
     if end - at == 2:
         return NOTED_COPIES if p[at] == 67 and p[at + 1] == 67 else 0
     if end - at == 3:

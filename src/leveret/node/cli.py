@@ -28,7 +28,7 @@ main.add_command(storage)
 @click.option("--port", type=int, help="Port for AMQP, 0 for any free one.  [default: 5672]")
 @click.option("--management-port", type=int, help="Port for the management API (not used yet).")
 @click.option("--metrics-port", type=int, help="Port for Prometheus metrics (not used yet).")
-@click.option("--stream-port", type=int, help="Port for the stream protocol (not used yet).")
+@click.option("--stream-port", type=int, help="Port for the stream protocol, 0 for any free one.  [default: 5552]")
 @click.option("--log-level", help="debug, info, warning or error.  [default: info]")
 def serve(
     config: Path | None,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 from leveret.broker.broker import Broker
@@ -25,6 +26,7 @@ from leveret.runtime.memory import memory_limit_bytes
 from leveret.runtime.network import Listener, Pump, Switchboard
 from leveret.session.session import Session
 from leveret.session.settings import SessionSettings
+from leveret.session.stream.session import StreamSession
 from leveret.storage.store import Store, StoreSettings
 
 # How long connections get to answer the close of a stopping node.
@@ -75,8 +77,9 @@ class Node:
         )
         self._board: Switchboard | None = None
         self._listener: Listener | None = None
+        self._stream_listener: Listener | None = None
         # Every accepted connection, those in their handshake included.
-        self._sessions: dict[Pump, Session] = {}
+        self._sessions: dict[Pump, Session | StreamSession] = {}
         # Set by the last of them when the node stops.
         self._drained: asyncio.Event | None = None
         self._watch: Watch | None = None
@@ -93,8 +96,7 @@ class Node:
             self._listen()
             recover(self.broker)
         except (OSError, StartupError) as error:
-            if self._listener is not None:
-                self._listener.close()
+            self._close_listeners()
             self.store.abandon()
             if isinstance(error, StartupError):
                 raise
@@ -124,12 +126,23 @@ class Node:
     def _listen(self) -> None:
         assert self._board is not None
         listen = self.settings.listen
+        self._listener = self._open(self._board, listen.port, self._accepted)
+        if listen.chosen_stream_port is not None:
+            self._stream_listener = self._open(self._board, listen.chosen_stream_port, self._stream_accepted)
+
+    def _open(self, board: Switchboard, port: int, accepted: Callable[[Pump], None]) -> Listener:
+        host = self.settings.listen.host
         try:
-            self._listener = Listener(self._board, listen.host, listen.port, self._accepted)
+            return Listener(board, host, port, accepted)
         except OSError as error:
             raise StartupError(
-                f"cannot listen on {listen.host}:{listen.port}: {error.strerror}; is another broker running there?"
+                f"cannot listen on {host}:{port}: {error.strerror}; is another broker running there?"
             ) from None
+
+    def _close_listeners(self) -> None:
+        for listener in (self._listener, self._stream_listener):
+            if listener is not None:
+                listener.close()
 
     @property
     def host(self) -> str:
@@ -141,9 +154,28 @@ class Node:
         assert self._listener is not None
         return self._listener.port
 
+    @property
+    def stream_port(self) -> int | None:
+        """None if the stream protocol is off."""
+        return None if self._stream_listener is None else self._stream_listener.port
+
     def _accepted(self, pump: Pump) -> None:
         assert self._board is not None
-        session = Session(self.broker, self.topology, self._session_settings, self._board, pump)
+        self._begin(pump, Session(self.broker, self.topology, self._session_settings, self._board, pump))
+
+    def _stream_accepted(self, pump: Pump) -> None:
+        assert self._board is not None
+        session = StreamSession(
+            self.broker,
+            self.topology,
+            self.super_streams,
+            self._session_settings,
+            self._board,
+            pump,
+        )
+        self._begin(pump, session)
+
+    def _begin(self, pump: Pump, session: Session | StreamSession) -> None:
         self._sessions[pump] = session
         pump.on_closed = self._closed
         pump.start(session)
@@ -161,8 +193,7 @@ class Node:
     async def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
         """Accepts no more, has everything written and confirmed, closes connections with 320, waits a moment for them,
         then closes their sockets and the store."""
-        if self._listener is not None:
-            self._listener.close()
+        self._close_listeners()
         if self._watch is not None:
             self._watch.stop()
         for pump in self._sessions:
@@ -187,8 +218,7 @@ class Node:
 
     def _disk_failed(self, reason: str) -> None:
         """Nothing can be kept any more: nobody is to believe otherwise."""
-        if self._listener is not None:
-            self._listener.close()
+        self._close_listeners()
         self.broker.close_connections(f"the broker stops: {reason}", 541)
         self.kick()
         if self.failure is not None and not self.failure.done():

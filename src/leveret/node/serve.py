@@ -63,4 +63,6 @@ def _announce(node: Node) -> None:
     click.echo(f"leveret {__version__}{mode}, process {os.getpid()}")
     host = f"[{node.host}]" if ":" in node.host else node.host
     click.echo(f"  AMQP 0-9-1  amqp://{host}:{node.port}")
+    if node.stream_port is not None:
+        click.echo(f"  streams     rabbitmq-stream://{host}:{node.stream_port}")
     click.echo(f"  data        {node.store.root}")

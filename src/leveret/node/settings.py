@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,6 +18,8 @@ from leveret.session.ack_timeouts import ACTIONS
 from leveret.storage.store import SEGMENT_BYTES
 from leveret.wire import limits
 
+STREAM_PORT_DISTANCE = 5672 - 5552
+
 
 class ListenSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """[listen] where clients connect"""
@@ -26,7 +28,17 @@ class ListenSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     port: int = 5672
     management_port: int = 15672
     metrics_port: int = 15692
-    stream_port: int = 5552
+    # Unless it is set, as far below the port for AMQP as 5552 is below 5672: several nodes need not be told.
+    stream_port: int | Literal["off"] | None = None
+
+    @property
+    def chosen_stream_port(self) -> int | None:
+        """None if the stream protocol is not spoken."""
+        if self.stream_port == "off":
+            return None
+        if self.stream_port is None:
+            return max(self.port - STREAM_PORT_DISTANCE, 0)
+        return self.stream_port
 
 
 class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -139,7 +151,7 @@ def _check(settings: Settings) -> None:
         raise ConfigError('listen.host is empty; say "0.0.0.0" or "::" to listen on every address')
     for name in ("port", "management_port", "metrics_port", "stream_port"):
         port = getattr(settings.listen, name)
-        if not 0 <= port <= 65535:
+        if isinstance(port, int) and not 0 <= port <= 65535:
             raise ConfigError(f"listen.{name} is {port}; a port is 0 to 65535, 0 for any free one")
     chosen = settings.limits
     _check_range("frame_max", chosen.frame_max, 8192, 16 * 1024 * 1024)

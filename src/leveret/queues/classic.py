@@ -16,6 +16,7 @@ class Classic:
     name = "classic"
     module = "rabbit_classic_queue"
     server_named = True
+    needs_disk = False
     compared = COMPARED_ARGUMENTS
     arguments = frozenset(
         (

@@ -118,8 +118,9 @@ class QueueType(Protocol):
     arguments: frozenset[str]
     # Those that must be the same when a queue is declared again, in RabbitMQ's order.
     compared: tuple[str, ...]
-    # Whether the broker may give it a name.
+    # Whether the broker may give it a name, and whether it cannot be without a disk.
     server_named: bool
+    needs_disk: bool
 
     def validate(self, record: QueueRecord, what: str) -> None:
         """Raises what RabbitMQ would; `what` is the queue in a text, such as: queue 'q' in vhost '/'."""

@@ -1,4 +1,4 @@
-"""The stream queue type: a log that consumers read without removing anything, from any place and as often as they like."""
+"""The stream queue type: a log that consumers read without taking anything away, from any place and at any time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from leveret.errors import SoftError
 from leveret.queues.queue_type import Stock, validate_arguments
 
 SEGMENT_BYTES = 500_000_000
-# Smaller ones are taken, as in RabbitMQ, but a segment is at least this long: each is a file.
-SEGMENT_BYTES_MIN = 4096
+# Longer is for ever: RabbitMQ has no limit.
+AGE_MS_MAX = 1 << 62
 
 
 class Stream:
     name = "stream"
     module = "rabbit_stream_queue"
     server_named = False
+    needs_disk = True
     arguments = frozenset(
         (
             "x-queue-type",
@@ -29,7 +30,7 @@ class Stream:
             "x-queue-leader-locator",
         )
     )
-    compared = (
+    compared: tuple[str, ...] = (
         "x-max-length-bytes",
         "x-queue-type",
         "x-max-age",
@@ -51,16 +52,13 @@ class Stream:
             raise SoftError(406, "Exceeded max value for x-stream-max-segment-size-bytes")
 
     def create(self, record: QueueRecord, stock: Stock | None = None, office: Office | None = None) -> Queue:
-        if stock is None:
-            raise SoftError(406, "a stream needs a data directory, and this broker has none")
+        assert stock is not None
         name = record.name.encode("utf-8", "surrogateescape")
         return StreamQueue(name, record, stock.streams.create(record.id), office)
 
     def govern(self, queue: StreamQueue, arguments: Arguments, since_ms: int = 0) -> None:
         log = queue.log
-        log.segment_bytes = max(
-            arguments.get("x-stream-max-segment-size-bytes", SEGMENT_BYTES) or SEGMENT_BYTES, SEGMENT_BYTES_MIN
-        )
-        log.max_bytes = arguments.get("x-max-length-bytes", 0)
-        log.max_age_ms = 1000 * (age_s(arguments.get("x-max-age")) or 0)
+        log.segment_bytes = arguments.get("x-stream-max-segment-size-bytes", SEGMENT_BYTES) or SEGMENT_BYTES
+        log.max_bytes = arguments.get("x-max-length-bytes", -1)
+        log.max_age_ms = min(1000 * (age_s(arguments.get("x-max-age")) or 0), AGE_MS_MAX)
         log.keeper.limits_changed(log)

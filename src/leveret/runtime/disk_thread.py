@@ -9,7 +9,9 @@ import threading
 
 import cython
 
-if not cython.compiled:
+if cython.compiled:
+    from cython.cimports.libc.stdlib import free, realloc
+else:
     from leveret.runtime.pure_disk import Step, await_event, read_at, reserve_at, signal_event, sync_data, write_at
 
     PREPARE = 0

@@ -149,6 +149,13 @@ class Pump:
         endpoint.outbox.owner = self
         self.resume_reading()
 
+    @property
+    def local(self) -> tuple[str, int]:
+        """The address by which the peer has come."""
+        assert self._sock is not None
+        name = self._sock.getsockname()
+        return name[0], name[1]
+
     # ---- in
 
     @property

@@ -172,6 +172,7 @@ def _go_on_with_get(desk: ChannelDesk, queue: Queue, no_ack: bool) -> None:
 def recover(desk: ChannelDesk, method: BasicRecover | BasicRecoverAsync) -> None:
     if not method.requeue:
         raise HardError(540, "requeue=false")
+    desk.core.check_recovery(method.METHOD)
     # The answer goes first: everything may come straight back to this channel.
     if isinstance(method, BasicRecover):
         desk.send(BasicRecoverOk())

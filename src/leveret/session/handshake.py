@@ -7,12 +7,13 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import platform
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from leveret import __version__
 from leveret.broker.access import Access
 from leveret.errors import AmqpError, HardError
 from leveret.runtime.log import get_logger
+from leveret.session.settings import SessionSettings
 from leveret.session.suspension import FOR_LOGIN
 from leveret.wire.connection_methods import (
     ConnectionOpen,
@@ -71,7 +72,7 @@ def start_ok(session: Session, method: ConnectionStartOk) -> None:
             refuse_login(session, "?", str(error.text))
             return
         raise
-    if not _allowed_from(session, credentials.user):
+    if not allowed_from(session, credentials.user):
         refuse_login(session, credentials.user, "user can only connect via localhost")
     elif session.broker.logins.recognise(credentials.user, credentials.password):
         accept_login(session, credentials.user)
@@ -91,7 +92,16 @@ async def _verify(session: Session, credentials: Credentials) -> None:
     session.resume(FOR_LOGIN)
 
 
-def _allowed_from(session: Session, user: str) -> bool:
+class Caller(Protocol):
+    """Somebody who logs in, by whichever protocol."""
+
+    @property
+    def peer(self) -> tuple[str, int]: ...
+    @property
+    def settings(self) -> SessionSettings: ...
+
+
+def allowed_from(session: Caller, user: str) -> bool:
     if user not in session.settings.loopback_users:
         return True
     address = ipaddress.ip_address(session.peer[0])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from leveret.core.connection import Connection
+from typing import Protocol
+
 from leveret.core.outbox import Outbox
 from leveret.runtime.network import Pump, Switchboard
 from leveret.wire.constants import HEARTBEAT_FRAME
@@ -11,10 +12,18 @@ from leveret.wire.constants import HEARTBEAT_FRAME
 SILENT_TICKS_MAX = 4
 
 
+class Receiver(Protocol):
+    """What counts what comes in: the compiled connection of either protocol."""
+
+    @property
+    def bytes_received(self) -> int: ...
+
+
 class Heartbeat:
     __slots__ = (
         "_board",
         "_core",
+        "_frame",
         "_interval_s",
         "_listening",
         "_outbox",
@@ -25,8 +34,17 @@ class Heartbeat:
         "_timer",
     )
 
-    def __init__(self, board: Switchboard, pump: Pump, core: Connection, outbox: Outbox, heartbeat_s: int) -> None:
+    def __init__(
+        self,
+        board: Switchboard,
+        pump: Pump,
+        core: Receiver,
+        outbox: Outbox,
+        heartbeat_s: int,
+        frame: bytes = HEARTBEAT_FRAME,
+    ) -> None:
         self._board = board
+        self._frame = frame
         self._pump = pump
         self._core = core
         self._outbox = outbox
@@ -56,7 +74,7 @@ class Heartbeat:
                 return
         # Nothing went out, and nothing waits to: a backlog the peer does not read is no sign of life from us needed.
         if self._outbox.bytes_sent == self._sent and self._outbox.pending() == 0:
-            self._outbox.write(HEARTBEAT_FRAME)
+            self._outbox.write(self._frame)
             self._board.kick()
         self._sent = self._outbox.bytes_sent
 

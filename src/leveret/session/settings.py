@@ -16,6 +16,8 @@ class SessionSettings(msgspec.Struct, frozen=True):
     # Milliseconds until an unacked delivery is late, 0 for never, and what happens then: "requeue" or "close".
     ack_timeout_ms: int = 0
     ack_timeout_action: str = "requeue"
+    # The largest frame of the stream protocol.
+    stream_frame_max: int = limits.STREAM_FRAME_MAX
     # Users who may log in only from this machine.
     loopback_users: tuple[str, ...] = ("guest",)
     cluster_name: str = "leveret"

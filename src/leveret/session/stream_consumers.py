@@ -5,17 +5,23 @@ x-stream-stop-offset        it ends before this offset, with basic.cancel
 x-stream-filter             a filter value or several: only messages with one of them
 x-stream-match-unfiltered   and those that have none
 x-stream-consumer-name      what it acknowledges is remembered under this name, and it goes on there the next time
+x-single-active-consumer    of all consumers with its name only one gets messages; of the partitions of a super stream
+                            each of them has its share
 x-stream-query              no messages, but one answer: which offsets there are, and where it would start"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
-from leveret.broker.streams import StreamService
+from leveret.broker.stream_groups import GroupKey
+from leveret.broker.streams import StreamService, text
+from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import queue_text
 from leveret.catalog import arguments as check
 from leveret.core.consumer import Consumer
+from leveret.core.field_types import Int64
 from leveret.core.message import new_message
 from leveret.core.properties import encode_properties, parse_properties
 from leveret.core.stream_consumer import StreamConsumer
@@ -31,6 +37,7 @@ FILTER = "x-stream-filter"
 UNFILTERED = "x-stream-match-unfiltered"
 NAME = "x-stream-consumer-name"
 QUERY = "x-stream-query"
+SINGLE_ACTIVE = "x-single-active-consumer"
 # What RabbitMQ's streams refuse, whatever the value.
 REFUSED = ("x-priority", "x-cancel-on-ha-failover")
 FILTER_VALUES_MAX = 64
@@ -53,16 +60,17 @@ CHECKS: dict[str, check.Check] = {
     UNFILTERED: check.boolean,
     NAME: _name,
     QUERY: check.boolean,
+    SINGLE_ACTIVE: check.boolean,
 }
 
 
 def consume_stream(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue, tag: str) -> None:
     what = queue_text(desk.vhost.name, stream.record.name)
     arguments = method.arguments
+    start = read_start(arguments.get(ARGUMENT), desk.session.broker.office.now, what)
     for name in REFUSED:
         if name in arguments:
             raise SoftError(406, f"invalid arg '{name}' for {what} of queue type rabbit_stream_queue")
-    start = read_start(arguments.get(ARGUMENT), desk.session.broker.office.now, what)
     for name, checker in CHECKS.items():
         if name in arguments and (reason := checker(arguments[name])) is not None:
             raise SoftError(406, f"invalid arg '{name}' for {what}: {reason}")
@@ -71,14 +79,61 @@ def consume_stream(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue,
         return
     if desk.prefetch_count == 0:
         raise SoftError(406, f"consumer prefetch count is not set for '{what}'")
+    if desk.core.prefetch_count or desk.core.prefetch_bytes:
+        raise HardError(540, f"{what} does not support global qos")
     if method.no_ack:
         raise HardError(540, stream.refusal("automatic acknowledgement"))
+    if arguments.get(SINGLE_ACTIVE) and NAME not in arguments:
+        raise SoftError(
+            406, f"invalid arg '{SINGLE_ACTIVE}' for {what}: it takes {NAME}, by which consumers are one group"
+        )
     consumer = _make_consumer(desk, method, stream, tag)
     stream.subscribe(consumer)
-    if consumer.name is not None and (stored := stream.stored_offset(consumer.name)) >= 0:
-        # It has been here before: it goes on behind what it was done with.
-        start = Start("offset", stored + 1)
-    _begin(desk, stream, start, consumer.begin)
+    reading = Reading(desk, stream, consumer, start)
+    if arguments.get(SINGLE_ACTIVE):
+        reading.join()
+    else:
+        reading.activate()
+
+
+class Reading:
+    """A consumer at its place in the stream; as a member of a group, when it is its turn."""
+
+    def __init__(self, desk: ChannelDesk, stream: StreamQueue, consumer: StreamConsumer, start: Start) -> None:
+        self._desk = desk
+        self._stream = stream
+        self._consumer = consumer
+        self._start = start
+        # One more with every turn: what an earlier one still looks up no longer counts.
+        self._turn = 0
+
+    def join(self) -> None:
+        broker = self._desk.session.broker
+        record = self._stream.record
+        partition = SuperStreams(broker).of_stream(record.vhost, record.name)
+        index = None if partition is None else partition.index
+        key = GroupKey(record.vhost, record.name, text(self._consumer.name), index)
+        self._consumer.on_gone = lambda: broker.stream_groups.leave(key, self)
+        broker.stream_groups.join(key, self)
+
+    def activate(self) -> None:
+        start = self._start
+        name = self._consumer.name
+        if name is not None and (stored := self._stream.stored_offset(name)) >= 0:
+            # It has been here before, or another of its group: it goes on behind what is done with.
+            start = Start("offset", stored + 1)
+        self._turn += 1
+        turn = self._turn
+
+        def begin(offset: int) -> None:
+            if turn == self._turn:
+                self._consumer.begin(offset)
+
+        _begin(self._desk, self._stream, start, begin)
+
+    def deactivate(self, done: Callable[[], None]) -> None:
+        self._turn += 1
+        self._consumer.drain(done)
 
 
 def _make_consumer(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue, tag: str) -> StreamConsumer:
@@ -101,7 +156,7 @@ def _make_consumer(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue,
     return consumer
 
 
-def _begin(desk: ChannelDesk, stream: StreamQueue, start: Start, begin: Any) -> None:
+def _begin(desk: ChannelDesk, stream: StreamQueue, start: Start, begin: Callable[[int], None]) -> None:
     """Calls `begin` with the offset, later if that must be looked up on disk."""
     service = StreamService(desk.session.broker, desk.session.topology)
     offset = service.locate_now(stream, start)
@@ -127,10 +182,10 @@ def _answer(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue, tag: s
 
     def answer(offset: int) -> None:
         headers = {
-            "x-stream-offset": offset,
-            "x-stream-first-offset": stream.first_offset,
-            "x-stream-committed-offset": stream.committed_offset,
-            "x-stream-last-offset": stream.committed_offset - 1,
+            "x-stream-offset": Int64(offset),
+            "x-stream-first-offset": Int64(stream.first_offset),
+            "x-stream-committed-offset": Int64(stream.committed_offset),
+            "x-stream-last-offset": Int64(stream.committed_offset - 1),
         }
         properties = parse_properties(encode_properties(headers=headers))
         asking.hand(new_message(b"", stream.name, properties, b""), False)

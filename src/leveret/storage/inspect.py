@@ -23,6 +23,7 @@ from leveret.errors import LeveretError
 from leveret.storage.damage import Damage
 from leveret.storage.file_head import CATALOG, HEAD_BYTES, SEGMENT, directory_salt_in, file_salt
 from leveret.storage.index_file import SegmentIndex, read_index
+from leveret.storage.inspect_report import FileReport, KnownIds, Report
 from leveret.storage.layout import (
     CATALOG_SUFFIX,
     FORMAT_FILE,
@@ -44,39 +45,6 @@ DELAYED_MIN = 1 << 63
 
 class NotADataDirectory(LeveretError):
     """There is nothing of Leveret's at this path."""
-
-
-@dataclass(slots=True)
-class FileReport:
-    """One file. `records` and `messages` are those that count; `live` is None where that is no question."""
-
-    name: str
-    size: int
-    records: int = 0
-    messages: int = 0
-    live: int | None = None
-    damages: int = 0
-
-
-@dataclass(slots=True)
-class Report:
-    """What a check found. Damage is what was once safe and is not what it was; notes are worth knowing and no harm."""
-
-    files: list[FileReport] = field(default_factory=list)
-    damages: list[Damage] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    # Those of queues; an exchange may keep some more.
-    messages: int = 0
-    queues: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class KnownIds:
-    """What the catalog knows, by the ids that the log has for it. None was ever given from `next_id` on."""
-
-    queues: set[int]
-    exchanges: set[int]
-    next_id: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The files of streams: a directory for each, with segments and their indexes; open descriptors; deleting.
 
-A segment's file is made when it is needed, on the loop: that is quick, since nothing is synced. The names are synced with
+A segment's file is made when it is needed, on the loop: that is quick, since nothing is synced. Names are synced with
 the first batch that goes into it, before anybody is told."""
 
 from __future__ import annotations

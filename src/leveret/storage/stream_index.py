@@ -6,8 +6,8 @@
     16 u64       number               56 u64  where it ends                 CRC-32C of all of it
     24 u64       first offset
 
-It is written for what is synced only, so everything up to where it ends was on disk. What is tracked is not in that of a
-sealed segment, because the next one starts with it. See core.stream_segment for the blocks."""
+It is written for what is synced only, so everything up to where it ends was on disk. What is tracked is not in that of
+a sealed segment, because the next one starts with it. See core.stream_segment for the blocks."""
 
 from __future__ import annotations
 

@@ -207,9 +207,7 @@ class Streams:
         dropped = []
         while len(stream.segments) > 1:
             segment = stream.segments[0]
-            if segment.synced < segment.end or not (
-                (stream.max_bytes and size > stream.max_bytes) or segment.last_stamp < oldest
-            ):
+            if segment.synced < segment.end or not (0 <= stream.max_bytes < size or segment.last_stamp < oldest):
                 break
             size -= segment.end
             segment.gone = True
@@ -256,9 +254,9 @@ class Streams:
         while True:
             segment = next((found for found in stream.segments if found.last_stamp >= stamp), None)
             if segment is None:
-                return stream.next_offset
+                return int(stream.next_offset)
             if segment.first_stamp >= stamp:
-                return segment.first_offset
+                return int(segment.first_offset)
             try:
                 blocks = await self._blocks_of(segment)
                 place = place_of(blocks, find_stamp(blocks, len(blocks), stamp)) if blocks else HEAD_BYTES
@@ -267,7 +265,7 @@ class Streams:
             except FileNotFoundError:
                 # Retention was quicker.
                 continue
-            return stream.committed_offset if offset is None else offset
+            return int(stream.committed_offset) if offset is None else offset
 
     # ---- the end
 
@@ -302,7 +300,7 @@ def _first_since(segment: StreamSegment, place: int, stamp: int) -> int | None:
             good = StreamScan(StreamSegment(0, segment.salt, None, 0, 0), Tracking(), None).run(data)
             offset, used = first_since(data[:good], stamp)
             if offset >= 0:
-                return offset
+                return int(offset)
             if used > 0:
                 place += used
                 window = STAMP_WINDOW_BYTES

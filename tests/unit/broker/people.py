@@ -12,6 +12,7 @@ from leveret.catalog import commands
 from leveret.catalog.records import Permission, User, Vhost
 from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
+from leveret.storage.store import Store
 
 
 class LoadedDice(Dice):
@@ -61,8 +62,8 @@ class Line:
 class Town:
     """A broker with virtual host / and the users ann and bob, who may do everything there."""
 
-    def __init__(self) -> None:
-        self.broker = Broker(LoadedDice(), Clock())
+    def __init__(self, store: Store | None = None) -> None:
+        self.broker = Broker(LoadedDice(), Clock(), store)
         self.topology = Topology(self.broker)
         self.broker.apply(commands.PutVhost(Vhost("/")))
         for user in ("ann", "bob"):

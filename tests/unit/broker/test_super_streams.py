@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from leveret.catalog.records import BindingRecord, ExchangeRecord, Vhost
 from leveret.catalog.snapshot import snapshot
 from leveret.core.murmur3 import murmur3_32
 from leveret.errors import AlreadyExists, SoftError
+from leveret.storage.store import Store, StoreSettings
 from tests.unit.broker.people import Person, Town
 from tests.unit.catalog.naming import to_queue
 
@@ -20,8 +22,8 @@ KINDS = ("direct", "x-super-stream")
 
 
 class Streams(Town):
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, store: Store | None) -> None:
+        super().__init__(store)
         self.super_streams = SuperStreams(self.broker)
 
     def create(self, name: str, partitions: Any = 3, **named: Any) -> list[str]:
@@ -46,10 +48,12 @@ class Streams(Town):
 
 
 @pytest.fixture
-def town() -> Iterator[Streams]:
-    made = Streams()
+def town(tmp_path: Path) -> Iterator[Streams]:
+    store = Store(tmp_path, StoreSettings(segment_bytes=1 << 20), lambda: 1)
+    made = Streams(store)
     yield made
     made.close()
+    store.abandon()
 
 
 def refused(call: Callable[[], Any], code: int) -> str:
@@ -175,6 +179,14 @@ def test_an_exchange_of_the_name_is_left_alone(town: Streams) -> None:
         with pytest.raises(AlreadyExists, match="exchange 's' in vhost '/' exists already"):
             town.create("s", 2, kind=kind)
     assert town.everything() == before
+
+
+def test_without_a_disk_there_are_no_streams() -> None:
+    town = Streams(None)
+    before = town.everything()
+    assert refused(lambda: town.create("s"), 406) == "a stream needs a data directory, and this broker has none"
+    assert town.everything() == before
+    town.close()
 
 
 # ---- who may

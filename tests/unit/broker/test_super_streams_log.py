@@ -12,6 +12,7 @@ from pathlib import Path
 from leveret.broker.broker import Broker
 from leveret.broker.recovery import recover
 from leveret.broker.super_streams import SuperStreams
+from leveret.catalog.snapshot import snapshot
 from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
 from leveret.storage.store import Store, StoreSettings
@@ -20,7 +21,7 @@ from tests.unit.broker.people import Person
 
 @contextmanager
 def started(root: Path) -> Iterator[Broker]:
-    store = Store(root, StoreSettings(), lambda: 1)
+    store = Store(root, StoreSettings(segment_bytes=1 << 20), lambda: 1)
     broker = Broker(Dice(), Clock(), store)
     try:
         recover(broker)
@@ -85,3 +86,18 @@ def test_a_log_that_was_cut_anywhere(tmp_path: Path) -> None:
         with started(copy) as broker:
             assert check_whole(broker) == expected[sum(cut >= end for end in ends) - 1]
         shutil.rmtree(copy)
+
+
+def test_the_largest_of_them_is_read_back(tmp_path: Path) -> None:
+    """Half a mebibyte of names in one record."""
+    keys = [f"{number}".rjust(253, "k") for number in range(1000)]
+    with started(tmp_path) as broker:
+        names = SuperStreams(broker).create(Person(broker, "guest", 1), "s", keys, {}, "x-super-stream")
+        before = snapshot(broker.catalog)
+        written(broker)
+    with started(tmp_path) as broker:
+        assert SuperStreams(broker).partitions("/", "s") == names
+        assert snapshot(broker.catalog) == before
+    # And from the file that this start has written.
+    with started(tmp_path) as broker:
+        assert snapshot(broker.catalog) == before

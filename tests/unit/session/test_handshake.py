@@ -13,7 +13,7 @@ from leveret import __version__
 from leveret.broker import login as login_module
 from leveret.catalog import commands
 from leveret.catalog.records import Vhost
-from leveret.session.handshake import _allowed_from, server_properties
+from leveret.session.handshake import allowed_from, server_properties
 from leveret.session.settings import SessionSettings
 from tests.conformance.raw_client import RawClient
 from tests.unit.session.clients import PASSWORD, Scene, eventually, running_scene
@@ -27,7 +27,7 @@ def caller(address: str, loopback_users: tuple[str, ...] = ("guest",)) -> Any:
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1"])
 def test_guest_may_come_from_this_machine(address: str) -> None:
-    assert _allowed_from(caller(address), "guest")
+    assert allowed_from(caller(address), "guest")
 
 
 @pytest.mark.parametrize(
@@ -35,14 +35,14 @@ def test_guest_may_come_from_this_machine(address: str) -> None:
     ["10.0.0.1", "192.168.1.1", "128.0.0.1", "0.0.0.0", "::ffff:10.0.0.1", "2001:db8::1", "fe80::1%eth0", "::2"],
 )
 def test_guest_may_not_come_from_elsewhere_but_others_may(address: str) -> None:
-    assert not _allowed_from(caller(address), "guest")
-    assert _allowed_from(caller(address), "ann")
-    assert not _allowed_from(caller(address, ("guest", "ann")), "ann")
-    assert _allowed_from(caller(address, ()), "guest")
+    assert not allowed_from(caller(address), "guest")
+    assert allowed_from(caller(address), "ann")
+    assert not allowed_from(caller(address, ("guest", "ann")), "ann")
+    assert allowed_from(caller(address, ()), "guest")
 
 
 def test_guest_from_elsewhere_is_refused_before_the_password_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leveret.session.handshake._allowed_from", lambda session, user: user != "guest")
+    monkeypatch.setattr("leveret.session.handshake.allowed_from", lambda session, user: user != "guest")
     with running_scene() as scene:
         client = scene.stranger()
         client.start()

@@ -277,11 +277,11 @@ class StreamBench:
             self.streams.write_checkpoint(self.log, Snapshot(self.log))
             self.settle()
 
-    def retain(self, max_bytes: int = 0, max_age_ms: int = 0) -> None:
+    def retain(self, max_bytes: int = -1, max_age_ms: int = 0) -> None:
         self.log.max_bytes, self.log.max_age_ms = max_bytes, max_age_ms
         self.streams.retain(self.log)
         self.settle()
-        self.log.max_bytes = self.log.max_age_ms = 0
+        self.log.max_bytes, self.log.max_age_ms = -1, 0
         self.durable = {path: data for path, data in self.durable.items() if path.exists()}
 
     # ---- looking

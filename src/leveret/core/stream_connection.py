@@ -1,0 +1,177 @@
+"""One stream client's octets in: frames are cut out of chunks and publishing runs on them, a whole chunk in one call.
+
+The counterpart of connection.py for the stream protocol. `feed` works through a chunk until it is used up or a command
+comes that is not publishing, which it returns as octets, without the frame's size; the caller handles it and calls
+`proceed` for the rest, or `detach` if it must wait first. Errors are raised with the frame already consumed. Never
+touches a socket."""
+
+import cython
+
+from leveret.errors import HardError
+
+if not cython.compiled:
+    from leveret.core.pure_octets import copy_octets, read_u16, read_u32, take
+    from leveret.core.stream_intake import check_entries, write_errors
+
+# Octets of a frame's size, and the least that must follow: the command's key and version.
+SIZE_BYTES = 4
+CONTENT_BYTES_MIN = 4
+# Before a publish's entries: key, version, the publisher's id.
+PUBLISH_HEAD = 5
+PARTIAL_BYTES_MIN = 512
+PARTIAL_BYTES_KEPT = 4096
+
+PUBLISH = 2
+CLOSE = 22
+CLOSE_RESPONSE = 0x8016
+PUBLISHER_DOES_NOT_EXIST = 18
+# What `feed` returns for a publish during an alarm, which was taken nevertheless.
+PUBLISHED = b""
+
+
+class StreamConnection:
+    def __init__(self, outbox, frame_max):
+        self.outbox = outbox
+        self.frame_max = frame_max
+        # By id.
+        self.publishers = {}
+        self.chunk = None
+        self.p = b""
+        self.at = 0
+        self.end = 0
+        self.partial = None
+        self.partial_size = 0
+        # False until the client may publish.
+        self.opened = False
+        # After we have said that we close, only the end of the conversation counts.
+        self.muted = False
+        # A publish came since the session last looked.
+        self.published = False
+        # While an alarm holds, the session wants to see a publish before anything more is read.
+        self.alarmed = False
+        self.bytes_received = 0
+        self.frames_received = 0
+
+    # ---- chunks
+
+    def feed(self, data, size):
+        """Takes the first `size` octets of data, which must stay as they are until the chunk is used up or detached."""
+        self.chunk = data
+        self.p = data
+        self.at = 0
+        self.end = size
+        self.bytes_received += size
+        return self.proceed()
+
+    def proceed(self):
+        """Goes on with the chunk: a command, or None when the chunk is used up."""
+        event = None
+        while event is None:
+            if self.partial_size > 0:
+                if not self.complete_partial():
+                    break
+                p = self.partial
+                size = self.partial_size
+                self.partial_size = 0
+                event = self.frame(p, SIZE_BYTES, size)
+            else:
+                p = self.p
+                at = self.at
+                if self.end - at < SIZE_BYTES:
+                    break
+                size = self.check_frame(p, at)
+                if self.end - at < size:
+                    break
+                self.at = at + size
+                event = self.frame(p, at + SIZE_BYTES, at + size)
+        if event is None:
+            self.keep_partial()
+        return event
+
+    def check_frame(self, p, at):
+        """The whole frame's size as its head declares it, refused before anything is kept if it cannot be."""
+        size = read_u32(p, at)
+        if size > self.frame_max:
+            raise HardError(501, f"a stream frame of {size} bytes is larger than the limit of {self.frame_max}")
+        if size < CONTENT_BYTES_MIN:
+            raise HardError(501, f"malformed stream frame: it has {size} bytes")
+        return size + SIZE_BYTES
+
+    def complete_partial(self):
+        """Adds to the frame that began in an earlier chunk; true once it is whole."""
+        need = SIZE_BYTES
+        while True:
+            if self.partial_size >= SIZE_BYTES:
+                need = self.check_frame(self.partial, 0)
+                if need > len(self.partial):
+                    self.partial.extend(bytes(need - len(self.partial)))
+            count = min(need - self.partial_size, self.end - self.at)
+            to = self.partial
+            copy_octets(to, self.partial_size, self.p, self.at, count)
+            self.partial_size += count
+            self.at += count
+            if self.partial_size < need:
+                return False
+            if need > SIZE_BYTES:
+                return True
+
+    def keep_partial(self):
+        """Keeps the start of a frame whose rest will come with a later chunk, and lets go of the chunk."""
+        left = self.end - self.at
+        if left > 0:
+            if self.partial is None or len(self.partial) < left:
+                self.partial = bytearray(max(left, PARTIAL_BYTES_MIN))
+            to = self.partial
+            copy_octets(to, 0, self.p, self.at, left)
+            self.partial_size = left
+        elif self.partial_size == 0 and self.partial is not None and len(self.partial) > PARTIAL_BYTES_KEPT:
+            self.partial = None
+        self.let_go()
+        return 0
+
+    def detach(self):
+        """The caller must wait before it proceeds: copies the unread rest, so that the chunk's buffer is free."""
+        self.chunk = bytearray(self.chunk[self.at : self.end]) if self.chunk is not None else bytearray(0)
+        self.p = self.chunk
+        self.end -= self.at
+        self.at = 0
+
+    def let_go(self):
+        self.chunk = None
+        self.p = b""
+        self.at = 0
+        self.end = 0
+        return 0
+
+    def stop(self):
+        """Nothing that comes after a frame that cannot be understood makes sense."""
+        self.muted = True
+        self.partial_size = 0
+        self.let_go()
+
+    # ---- frames
+
+    def frame(self, p, at, end):
+        self.frames_received += 1
+        key = read_u16(p, at)
+        if self.muted:
+            return take(p, at, end) if key == CLOSE or key == CLOSE_RESPONSE else None
+        if key != PUBLISH or not self.opened:
+            return take(p, at, end)
+        return self.publish(p, at, end)
+
+    def publish(self, p, at, end):
+        version = read_u16(p, at + 2)
+        if version == 0 or version > 2:
+            raise HardError(503, f"unknown version {version} of publish in a stream frame")
+        if end - at < PUBLISH_HEAD:
+            raise HardError(501, "malformed stream frame: a publish without a publisher")
+        self.published = True
+        id = p[at + 4]
+        publisher = self.publishers.get(id)
+        if publisher is None:
+            check_entries(p, at + PUBLISH_HEAD, end, version)
+            write_errors(self.outbox, id, PUBLISHER_DOES_NOT_EXIST, p, at + PUBLISH_HEAD, end, version)
+        else:
+            publisher.publish(p, at + PUBLISH_HEAD, end, version)
+        return PUBLISHED if self.alarmed else None

@@ -1,0 +1,46 @@
+cimport cython
+
+from leveret.core.batch cimport Publisher
+from leveret.core.octets cimport copy_octets, read_u16, read_u32, read_u64, take, write_u16, write_u32, write_u64
+from leveret.core.outbox cimport Outbox
+from leveret.core.stream_log cimport RAW, SUBBATCH
+from leveret.core.stream_queue cimport StreamQueue
+
+cdef unsigned int PUBLISH_CONFIRM, PUBLISH_ERROR, NO_FILTER, FILTER_BYTES_MAX
+cdef Py_ssize_t IDS_MAX, FIRST_IDS_BYTES, KEPT_IDS_BYTES
+
+
+@cython.final
+cdef class StreamPublisher(Publisher):
+    cdef readonly unsigned int id
+    cdef readonly StreamQueue stream
+    cdef readonly bytes reference
+    cdef readonly Outbox outbox
+    cdef public unsigned int refusal
+    cdef bytearray ids
+    cdef Py_ssize_t ids_start
+    cdef Py_ssize_t ids_end
+    cdef readonly unsigned long long confirmed_seq
+    cdef readonly bint closed
+    cdef readonly unsigned long long published_total
+    cdef readonly unsigned long long known_total
+    cdef readonly unsigned long long confirmed_total
+
+    @cython.locals(size=Py_ssize_t, publishing_id="unsigned long long", filter_value=bytes, extra=bytes, body=bytes)
+    cdef int publish(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end, unsigned int version) except -1
+    cdef bint is_new(self, unsigned long long publishing_id) except -1
+    @cython.locals(size=Py_ssize_t, larger=bytearray, q="unsigned char*", source="const unsigned char*")
+    cdef int remember(self, const unsigned char* p, Py_ssize_t at) except -1
+    @cython.locals(out=Outbox, part=Py_ssize_t, at=Py_ssize_t, q="unsigned char*", source="const unsigned char*")
+    cdef int confirm(self, Py_ssize_t count) except -1
+    cpdef object close(self)
+
+
+@cython.locals(count=Py_ssize_t, size=Py_ssize_t, _=Py_ssize_t)
+cdef Py_ssize_t check_entries(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, unsigned int version) except -1
+
+@cython.locals(left=Py_ssize_t, part=Py_ssize_t, to=Py_ssize_t, q="unsigned char*", _=Py_ssize_t)
+cdef int write_errors(Outbox out, unsigned int id, unsigned int code, const unsigned char* p, Py_ssize_t at, Py_ssize_t end, unsigned int version) except -1
+
+@cython.locals(size=Py_ssize_t)
+cdef Py_ssize_t entry_end(const unsigned char* p, Py_ssize_t at, unsigned int version) noexcept

@@ -1,0 +1,1 @@
+"""One connection of the stream protocol: its handshake, its commands, its subscriptions."""

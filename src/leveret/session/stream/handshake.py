@@ -1,0 +1,149 @@
+"""From the first frame to Open: who is it, what do we agree on, which virtual host.
+
+By the rules that session/handshake.py has for AMQP: the same logins, the same users that must be on this machine."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+from leveret import __version__
+from leveret.broker.access import Access
+from leveret.errors import AmqpError, HardError
+from leveret.runtime.log import get_logger
+from leveret.session.handshake import allowed_from
+from leveret.session.suspension import FOR_LOGIN
+from leveret.wire import stream_commands as commands
+from leveret.wire.sasl import Credentials, parse_response
+from leveret.wire.stream_codes import Code
+from leveret.wire.stream_commands import Command
+
+if TYPE_CHECKING:
+    from leveret.session.stream.session import StreamSession
+
+log = get_logger(__name__)
+
+MECHANISMS = ["PLAIN"]
+# Clients look here for what the broker can do; those of RabbitMQ compare these two with what they know of it.
+SPOKEN_PRODUCT = "RabbitMQ"
+SPOKEN_VERSION = "3.13.0"
+
+
+class Step(enum.Enum):
+    """What the client has done so far."""
+
+    STARTING = 0
+    LOGGED_IN = 1
+    TUNED = 2
+    OPEN = 3
+
+
+def take_step(session: StreamSession, command: Command) -> None:
+    """Handles a command before the connection is open; raises if it is not this one's turn."""
+    if isinstance(command, commands.PeerProperties) and session.step is Step.STARTING:
+        session.client_properties = command.properties
+        session.send(commands.PeerPropertiesResponse(command.correlation_id, Code.OK, server_properties(session)))
+    elif isinstance(command, commands.SaslHandshake) and session.step is Step.STARTING:
+        session.send(commands.SaslHandshakeResponse(command.correlation_id, Code.OK, MECHANISMS))
+    elif isinstance(command, commands.SaslAuthenticate) and session.step is Step.STARTING:
+        log_in(session, command)
+    elif isinstance(command, commands.Tune) and session.step is Step.LOGGED_IN:
+        tune(session, command)
+    elif isinstance(command, commands.Open) and session.step is Step.TUNED:
+        open_vhost(session, command)
+    else:
+        raise HardError(503, f"{type(command).__name__} before the stream connection is open")
+
+
+def server_properties(session: StreamSession) -> dict[str, str]:
+    host, port = session.advertised
+    return {
+        "product": SPOKEN_PRODUCT,
+        "version": SPOKEN_VERSION,
+        "broker": "Leveret",
+        "broker_version": __version__,
+        "platform": "Python",
+        "information": "Licensed under the Apache License 2.0",
+        "copyright": "The Leveret authors",
+        "cluster_name": session.settings.cluster_name,
+        "advertised_host": host,
+        "advertised_port": str(port),
+    }
+
+
+# ---- the login
+
+
+def log_in(session: StreamSession, command: commands.SaslAuthenticate) -> None:
+    session.mechanism = command.mechanism
+    if command.mechanism not in MECHANISMS:
+        end(session, command, Code.SASL_MECHANISM_NOT_SUPPORTED, "?", "unknown mechanism")
+        return
+    try:
+        credentials = parse_response(command.mechanism, command.data)
+    except AmqpError as error:
+        end(session, command, Code.SASL_ERROR, "?", str(error.text))
+        return
+    user = credentials.user
+    if not allowed_from(session, user):
+        code = Code.SASL_AUTHENTICATION_FAILURE_LOOPBACK
+        end(session, command, code, user, "user can only connect via localhost")
+    elif session.broker.logins.recognise(user, credentials.password):
+        accept(session, command, user)
+    else:
+        session.wait_for(_verify(session, command, credentials), FOR_LOGIN)
+
+
+async def _verify(session: StreamSession, command: commands.SaslAuthenticate, credentials: Credentials) -> None:
+    accepted = await session.broker.logins.verify(credentials.user, credentials.password)
+    if session.gone:
+        return
+    if accepted:
+        accept(session, command, credentials.user)
+    else:
+        end(session, command, Code.AUTHENTICATION_FAILURE, credentials.user, "invalid credentials")
+
+
+def accept(session: StreamSession, command: commands.SaslAuthenticate, user: str) -> None:
+    session.user = user
+    session.step = Step.LOGGED_IN
+    session.send(commands.SaslAuthenticateResponse(command.correlation_id, Code.OK))
+    session.send(commands.Tune(session.settings.stream_frame_max, session.settings.heartbeat_s))
+
+
+def end(session: StreamSession, command: commands.SaslAuthenticate, code: int, user: str, reason: str) -> None:
+    log.warning("login refused", user=user, peer=session.peer_name, mechanism=session.mechanism, reason=reason)
+    session.broker.logins_refused_total += 1
+    session.send(commands.SaslAuthenticateResponse(command.correlation_id, code))
+    session.core.stop()
+    session.pump.close()
+
+
+# ---- agreeing, and the virtual host
+
+
+def tune(session: StreamSession, command: commands.Tune) -> None:
+    """The client says what it wants of what was offered; 0 is no limit, and so ours."""
+    offered = session.settings.stream_frame_max
+    session.frame_max = min(command.frame_max, offered) if command.frame_max else offered
+    session.core.frame_max = session.frame_max
+    session.heartbeat_s = command.heartbeat
+    session.step = Step.TUNED
+
+
+def open_vhost(session: StreamSession, command: commands.Open) -> None:
+    name = command.virtual_host
+    vhost = session.broker.vhosts.get(name)
+    if vhost is None or (session.user, name) not in session.broker.catalog.permissions:
+        log.info("virtual host refused", user=session.user, peer=session.peer_name, vhost=name)
+        session.send(commands.OpenResponse(command.correlation_id, Code.VIRTUAL_HOST_ACCESS_FAILURE, {}))
+        session.core.stop()
+        session.pump.close()
+        return
+    session.vhost = vhost
+    session.access = Access(session.broker.catalog, session.user, name)
+    host, port = session.advertised
+    properties = {"advertised_host": host, "advertised_port": str(port)}
+    session.send(commands.OpenResponse(command.correlation_id, Code.OK, properties))
+    session.step = Step.OPEN
+    session.opened()
