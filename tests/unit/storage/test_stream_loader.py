@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+import pytest
+
 from leveret.core.stream_cursor import Cursor
 from leveret.core.stream_segment import make_bloom
+from leveret.storage import stream_search
 from tests.unit.storage.stream_bench import ENTRY, Reader, Record, StreamBench, records_in
 
 Make = Callable[..., StreamBench]
@@ -92,9 +95,10 @@ def test_damage_that_is_met_ahead_costs_nothing_else(make_bench: Make) -> None:
     assert offsets(reader) == [number for number in range(400) if number != first_not_read]
 
 
-def test_a_long_message_behind_damage_is_found(make_bench: Make) -> None:
+def test_a_long_message_behind_damage_is_found(make_bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_search, "WINDOW_BYTES", 65536)
     bench = make_bench(1 << 25)
-    for body in (b"a" * 1000, b"b" * 9_000_000, b"c"):
+    for body in (b"a" * 1000, b"b" * 300_000, b"c"):
         bench.append(body)
     bench.commit()
     spoil(bench, entries_of(bench)[0])
@@ -104,7 +108,7 @@ def test_a_long_message_behind_damage_is_found(make_bench: Make) -> None:
 def test_a_damaged_length_asks_for_no_memory(make_bench: Make) -> None:
     bench = make_bench(1 << 25)
     for number in range(300):
-        bench.append(b"%d" % number * 30_000)
+        bench.append(b"%d" % number * 3_000)
     bench.commit()
     spoil(bench, entries_of(bench)[1], at=5)
     reader = Reader(bench, 0)
@@ -116,7 +120,7 @@ def test_a_damaged_length_asks_for_no_memory(make_bench: Make) -> None:
 
 def test_a_long_message_does_not_make_all_reads_long(make_bench: Make) -> None:
     bench = make_bench(1 << 25)
-    bench.append(b"x" * 5_000_000)
+    bench.append(b"x" * 1_500_000)
     for _ in range(20):
         bench.append(b"y" * 100_000)
     bench.commit()
