@@ -264,7 +264,7 @@ class StreamBench:
 
     def sync(self, batch: Batch) -> None:
         self.streams.all_synced()
-        for path in self.unsynced:
+        for path in self.unsynced & set(self.files()):
             self.durable[path] = path.read_bytes()
         self.unsynced.clear()
         self.journal.batch_synced(batch)
