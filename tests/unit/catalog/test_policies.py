@@ -166,8 +166,8 @@ def test_on_quorum_queues_a_policy_decides_overflow_and_expiry() -> None:
     [("max-age", "7D", "1M"), ("max-length-bytes", 5, 9), ("stream-max-segment-size-bytes", 5, 9)],
 )
 def test_on_streams_a_policy_decides_what_is_kept(key: str, smaller: Any, larger: Any) -> None:
-    for declared, given in ((smaller, larger), (larger, smaller)):
-        assert effective(queue_of("stream", **{key: declared}), policy("p", {key: given})) == {f"x-{key}": given}
+    for declared, ruled in ((smaller, larger), (larger, smaller)):
+        assert effective(queue_of("stream", **{key: declared}), policy("p", {key: ruled})) == {f"x-{key}": ruled}
 
 
 def test_what_no_policy_touches_stays_and_the_record_too() -> None:
