@@ -256,7 +256,7 @@ class StreamBench:
     def write(self) -> Batch:
         batch: Batch = self.journal.take_batch()
         job = Job()
-        self.streams.add_parts(job, batch)  # type: ignore[arg-type]
+        self.streams.add_parts(job, batch.beside)  # type: ignore[arg-type]
         job.perform()
         self.unsynced |= {segment.path for part in batch.beside for segment, *_ in part.pieces}
         self.journal.batch_written(batch)
@@ -264,7 +264,7 @@ class StreamBench:
 
     def sync(self, batch: Batch) -> None:
         self.streams.all_synced()
-        for path in self.unsynced:
+        for path in self.unsynced & set(self.files()):
             self.durable[path] = path.read_bytes()
         self.unsynced.clear()
         self.journal.batch_synced(batch)
