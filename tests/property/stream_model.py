@@ -75,7 +75,9 @@ class StreamModel:
             offset = self.bench.append(body, value, count, flags, properties)
             assert offset == self.next_offset, "offsets are given without a hole"
             stamp = self.bench.log.last_stamp
-            self.kept.append(Kept(Message(offset, count, flags, stamp, properties, body, value), producer, publishing_id))
+            self.kept.append(
+                Kept(Message(offset, count, flags, stamp, properties, body, value), producer, publishing_id)
+            )
             self.next_offset += count
 
     def store_offset(self) -> None:
@@ -210,7 +212,10 @@ class StreamModel:
         self.evidence()
         self.bench.checkpoint() if self.dice.random() < 0.3 else None
         bench = self.bench
-        before = {path: (path.read_bytes(), segment.end) for path, segment in zip(bench.files(), bench.log.segments, strict=True)}
+        before = {
+            path: (path.read_bytes(), segment.end)
+            for path, segment in zip(bench.files(), bench.log.segments, strict=True)
+        }
         bench.die()
         if not before:
             bench.open()

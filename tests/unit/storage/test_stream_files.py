@@ -57,9 +57,7 @@ def test_what_was_read_is_let_go_when_it_is_deleted(make_bench: Make) -> None:
     assert bench.files() == [] and held_by_nobody(bench) == []
 
 
-def test_a_segment_that_could_not_be_made_is_tried_again(
-    make_bench: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_segment_that_could_not_be_made_is_tried_again(make_bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk for a moment: the old segment grows on, then all is as before."""
     bench = make_bench(4096)
     bench.append(b"first")
