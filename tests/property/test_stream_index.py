@@ -3,6 +3,8 @@ filter never says no to what is there."""
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,7 +51,7 @@ def test_every_block_starts_at_a_record_and_has_its_span(records: list[tuple[int
     places = [place_of(index, at) for at in range(0, len(index), BLOCK_BYTES)]
     assert places[0] == HEAD_BYTES and places == sorted(places) and set(places) <= {place for _, _, place, _ in placed}
     # A block ends with the record that makes it full.
-    for before, after in zip(places, places[1:], strict=False):
+    for before, after in itertools.pairwise(places):
         inside = [place for _, _, place, _ in placed if before <= place < after]
         assert after - before >= BLOCK_SPAN > inside[-1] - before
     assert (segment.first_stamp, segment.last_stamp) == (placed[0][1], placed[-1][1])
