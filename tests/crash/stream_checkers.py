@@ -1,4 +1,4 @@
-"""What readers of streams must not see: the rules that Jepsen judges logs such as Kafka's by, over all lives of a broker.
+"""What readers of streams must not see: the rules by which Jepsen judges logs such as Kafka's, over all lives.
 
 An offset is one message and a message one offset. A reader skips nothing and goes back never, but where retention
 deleted. What was confirmed is there at the end, and so is what anybody has read. One who publishes gets his messages

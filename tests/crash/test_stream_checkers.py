@@ -10,8 +10,8 @@ STREAM = "s"
 
 
 def a_good_history(first: int = 0) -> StreamHistory:
-    """Ten messages, all confirmed but the last two, of which one is there; one reader of everything in each of two lives,
-    and one that goes on where it was."""
+    """Ten messages, all confirmed but the last two, of which one is there; one reader of everything in each of two
+    lives, and one that goes on where it was."""
     history = StreamHistory()
     history.published[1] = Published((STREAM,), 10, set(range(8)))
     history.sessions = [

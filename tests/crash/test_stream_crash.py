@@ -1,5 +1,5 @@
-"""Streams under crashes: `kill -9` and power loss while publishers with and without names publish, retention deletes, and
-readers stand at the head, at the tail and anywhere in between.
+"""Streams under crashes: `kill -9` and power loss while publishers with and without names publish, retention deletes,
+and readers stand at the head, at the tail and anywhere in between.
 
 `LEVERET_CRASH_CYCLES` and `LEVERET_CRASH_POWER_CYCLES` say how often, as in the rounds on queues."""
 

@@ -67,7 +67,9 @@ class FakeKeeper:
                 if size == 0:
                     cursor.nothing_to_read()
                 else:
-                    cursor.loaded(bytearray(self.images[segment.number][place : segment.synced]), 0, segment.synced - place)
+                    cursor.loaded(
+                        bytearray(self.images[segment.number][place : segment.synced]), 0, segment.synced - place
+                    )
 
 
 @dataclass
