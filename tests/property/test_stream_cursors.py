@@ -1,5 +1,5 @@
-"""Many readers of one stream at random places, with filters and little credit, while messages come, segments roll and
-retention deletes: each sees every message that it wants from its start on, once and in order, and jumps only where
+"""Readers of a stream against a model: many at random places, with and without filters, while the stream grows, rolls
+and retention deletes: each sees every message that it wants from its start on, once and in order; it jumps only where
 retention deleted."""
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def entries_of(segment: StreamSegment, name: str, offset: int, next_offset: int)
         # A running broker has just deleted it.
         return
     try:
-        for entry in _read(fd, segment, name, _place_of(segment, offset)):
+        for entry in _read(fd, segment, name, *_start(segment, offset)):
             if entry.damaged:
                 yield entry
             elif entry.offset >= next_offset:
@@ -61,18 +61,21 @@ def entries_of(segment: StreamSegment, name: str, offset: int, next_offset: int)
         os.close(fd)
 
 
-def _place_of(segment: StreamSegment, offset: int) -> int:
+def _start(segment: StreamSegment, offset: int) -> tuple[int, int]:
+    """From where on this offset is to be looked for, and which one is there."""
     if segment.index is not None:
         blocks = bytes(segment.copy_index())
     else:
         index = read_stream_index(StreamFiles.index_path(segment.path), segment.number)
         blocks = index.blocks if index is not None else b""
-    return int(place_of(blocks, find_offset(blocks, len(blocks), offset))) if blocks else HEAD_BYTES
+    if not blocks or segment.first_offset >= offset:
+        return HEAD_BYTES, int(segment.first_offset)
+    at = find_offset(blocks, len(blocks), offset)
+    return int(place_of(blocks, at)), int.from_bytes(blocks[at : at + 8], "big")
 
 
-def _read(fd: int, segment: StreamSegment, name: str, place: int) -> Iterator[StoredEntry]:
+def _read(fd: int, segment: StreamSegment, name: str, place: int, following: int) -> Iterator[StoredEntry]:
     end = int(segment.end)
-    following = 0
     window = WINDOW_BYTES
     while place < end:
         data = os.pread(fd, min(window, end - place), place)

@@ -2,7 +2,7 @@
 anything.
 
 Goes by storage.stream_survey, as a start does; a check then reads what a start believes by the indexes, too. Works
-beside a running broker: what retention deletes meanwhile is left out. Reads in windows, so memory does not grow with the
+beside a running broker: what retention deletes meanwhile is left out. Reads in windows: memory does not grow with the
 segments. Does not know names: the catalog does. Called by storage.inspect."""
 
 from __future__ import annotations
@@ -220,23 +220,16 @@ class StreamsInspection:
 
     def _look_around(self, stream_ids: set[int]) -> None:
         """Whatever else lies there."""
+        strange = []
         for directory in sorted(self._layout.streams.iterdir()) if self._layout.streams.is_dir() else []:
             if not directory.is_dir() or not directory.name.isdecimal():
-                self._note(f"{self._name(directory)}: not a file of Leveret's")
+                strange.append(directory)
             elif int(directory.name) in stream_ids:
-                for path in sorted(directory.iterdir()):
-                    self._look_at(path)
-
-    def _look_at(self, path: Path) -> None:
-        numbered = path.stem.isdecimal()
-        if numbered and path.suffix == SEGMENT_SUFFIX:
-            return
-        if numbered and path.suffix == INDEX_SUFFIX:
-            if not path.with_suffix(SEGMENT_SUFFIX).exists():
-                self._note(f"{self._name(path)}: left over, its segment is gone; the next start removes it")
-        elif path.suffix == ".new":
-            self._note(f"{self._name(path)}: left over from a crash; the next start removes it")
-        else:
+                left = self._files.leftovers(int(directory.name))
+                for path in left:
+                    self._note(f"{self._name(path)}: left over from a crash; the next start removes it")
+                strange += [path for path in sorted(directory.iterdir()) if path not in left and not _is_ours(path)]
+        for path in strange:
             self._note(f"{self._name(path)}: not a file of Leveret's")
 
     # ---- small things
@@ -253,6 +246,10 @@ class StreamsInspection:
 
     def _name(self, path: Path) -> str:
         return str(path.relative_to(self._layout.root))
+
+
+def _is_ours(path: Path) -> bool:
+    return path.stem.isdecimal() and path.suffix in (SEGMENT_SUFFIX, INDEX_SUFFIX)
 
 
 def _agree(index: StreamIndex, scan: StreamScan) -> bool:

@@ -1,5 +1,5 @@
-"""Bringing one stream back from its directory, after whatever happened: a torn end is cut, damage reported, and what was
-judged kept for the next start.
+"""Bringing one stream back from its directory, after whatever happened: a torn end is cut, damage reported, and what
+was judged kept for the next start.
 
 Everything done here can be done again: a crash in the middle of it, or right after, finds the same. The judging is
 storage.stream_survey's. Blocks."""
@@ -48,7 +48,12 @@ class StreamRecovery:
             self._report.add(damage.path, damage.offset, damage.size, damage.what)
         for step in survey.steps:
             self._take(step)
-        return self._result(survey)
+        recovered = self._result(survey)
+        # A later segment may get the number, and must not be taken for what this was.
+        leftovers = self._files.leftovers(self._id)
+        if leftovers:
+            remove_files(leftovers)
+        return recovered
 
     def _take(self, step: Step) -> None:
         if step.end is None:

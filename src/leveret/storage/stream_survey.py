@@ -18,6 +18,7 @@ from leveret.core.stream_segment import StreamSegment
 from leveret.core.stream_tracking import Tracking
 from leveret.storage.damage import Damage
 from leveret.storage.file_head import HEAD_BYTES
+from leveret.storage.layout import SEGMENT_SUFFIX
 from leveret.storage.stream_files import StreamFiles
 from leveret.storage.stream_index import StreamIndex, read_stream_index
 from leveret.storage.stream_search import find_next_record
@@ -88,6 +89,7 @@ class StreamSurvey:
         self.synced = 0
         # The last segment is not to be written to: something at its end is lost.
         self.fresh = False
+        self._end_told = False
         self.damages: list[Damage] = []
         # To be taken in this order: after a crash in between, what is left still shows what does not belong to it.
         self.steps: list[Step] = []
@@ -107,6 +109,7 @@ class StreamSurvey:
         # An index is written for what is synced only.
         evidence = [found.index.next_offset for found in self.found if found.index is not None]
         evidence += [found.scan.synced_offset for found in self.found if found.scan is not None]
+        evidence += self._read_lone(paths[-1][0] if paths else 0)
         self.synced = max(evidence, default=0)
         self._drop_empty()
         self._judge_all()
@@ -126,6 +129,18 @@ class StreamSurvey:
         segment.drop_index()
         # Its blocks are read when they are wanted: there may be thousands of segments.
         return FoundSegment(path, size, replace(index, blocks=b""), segment, Tracking(), index.end)
+
+    def _read_lone(self, last: int) -> list[int]:
+        """Up to where the stream went by indexes behind the last segment, whose own segments are missing. Those before
+        the first one were about to be deleted."""
+        found = []
+        for number, path in self._files.indexes(self._id).items():
+            index = read_stream_index(path, number) if number > last else None
+            if index is not None:
+                self.damages.append(Damage(path.with_suffix(SEGMENT_SUFFIX), 0, 1, MISSING_SEGMENT))
+                self._end_told = True
+                found.append(index.next_offset)
+        return found
 
     def _scan(self, number: int, path: Path, size: int, index: StreamIndex | None) -> FoundSegment:
         segment = StreamSegment(number, self._files.salt(self._id, number), path, 0, HEAD_BYTES)
@@ -171,8 +186,9 @@ class StreamSurvey:
         assert scan is not None
         if scan.next_offset < self.synced:
             self.fresh = True
-            if found.index is None or not found.index.sealed or found.index.end < segment.end:
-                # Else an earlier start has found and told it.
+            told = found.index is not None and found.index.sealed and found.index.end >= segment.end
+            if not told and not self._end_told:
+                # Else an earlier start has found and told it, or it is behind this segment.
                 self._damage(found, segment.end, max(found.size - segment.end, 1), LOST_END)
         elif scan.next_offset > self.synced and scan.part_end < segment.end:
             self._cut(i, scan.part_end)
@@ -191,7 +207,9 @@ class StreamSurvey:
             return False
         if following.number > found.segment.number + 1:
             path = found.path.with_name(f"{found.segment.number + 1:010}{found.path.suffix}")
-            self.damages.append(Damage(path, 0, 1, MISSING_SEGMENT))
+            if all(damage.path != path for damage in self.damages):
+                # Else it was there, and nothing in it could be read.
+                self.damages.append(Damage(path, 0, 1, MISSING_SEGMENT))
         elif found.scan is not None:
             self._damage(found, found.segment.end, max(found.size - found.segment.end, 1), LOST_END)
         return True
@@ -209,6 +227,7 @@ class StreamSurvey:
         if again.scan.part_end < keep and again.scan.next_offset > self.synced:
             keep = again.scan.part_end
             again = self._scan(found.segment.number, found.path, keep, found.index)
+        again.size = found.size
         again.segment.damaged = found.segment.damaged
         self.steps.append(Step(found.path, keep, found.size - keep, _is_torn(found.path, keep)))
         self.found[i] = again

@@ -256,7 +256,7 @@ class StreamBench:
     def write(self) -> Batch:
         batch: Batch = self.journal.take_batch()
         job = Job()
-        self.streams.add_parts(job, batch)  # type: ignore[arg-type]
+        self.streams.add_parts(job, batch.beside)  # type: ignore[arg-type]
         job.perform()
         self.unsynced |= {segment.path for part in batch.beside for segment, *_ in part.pieces}
         self.journal.batch_written(batch)

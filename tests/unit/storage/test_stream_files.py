@@ -99,15 +99,16 @@ def test_a_first_segment_that_cannot_be_made_is_the_end(make_bench: Make, monkey
 def test_the_names_of_new_files_are_synced_with_the_batch(make_bench: Make) -> None:
     bench = make_bench(4096)
     bench.append(b"first")
-    fds = bench.streams._files.take_new_names()
+    files = bench.streams._files
+    fds = files.take_new_names(bench.log.segment)
     assert {os.readlink(f"/proc/self/fd/{fd}") for fd in fds} == {
         str(bench.layout.streams),
         str(bench.layout.streams / "0000000007"),
     }
-    assert bench.streams._files.take_new_names() == []
+    assert files.take_new_names(bench.log.segment) == []
     for _ in range(5):
         bench.append(b"x" * 1000)
-    assert len(bench.streams._files.take_new_names()) == 1
+    assert len(files.take_new_names(bench.log.segment)) == 1
 
 
 def test_a_damaged_segment_goes_into_quarantine(make_bench: Make) -> None:

@@ -84,13 +84,11 @@ def group_of(session: StreamSession, command: commands.Subscribe) -> GroupKey | 
         return None
     if not name:
         raise SoftError(406, "a single active consumer must have a name")
-    index = None
-    if "super-stream" in properties:
-        found = session.super_streams.of_stream(session.vhost.name, command.stream)
-        if found is None or found.super_stream != properties["super-stream"]:
-            raise SoftError(406, f"'{command.stream}' is no partition of '{properties['super-stream']}'")
-        index = found.index
-    return GroupKey(session.vhost.name, command.stream, name, index)
+    partition = session.super_streams.of_stream(session.vhost.name, command.stream)
+    wanted = properties.get("super-stream")
+    if wanted is not None and (partition is None or partition.super_stream != wanted):
+        raise SoftError(406, f"stream '{command.stream}' is no partition of super stream '{wanted}'")
+    return GroupKey(session.vhost.name, command.stream, name, None if partition is None else partition.index)
 
 
 def unsubscribe(session: StreamSession, command: commands.Unsubscribe) -> None:
