@@ -10,6 +10,10 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 # Extra words for `leveret serve`, pytest and the benchmark: make run ARGS="--port 5673".
 ARGS ?=
 
+# Most tests wait for something most of the time: a few files of them run side by side.
+WORKERS ?= 3
+PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
+
 SOURCES := pyproject.toml setup.py $(shell find src -name '*.py' -o -name '*.pxd' -o -name 'py.typed')
 PURE_SUITES := $(wildcard $(addprefix tests/,unit property conformance simulation fuzz examples))
 FUZZ_SUITES := $(wildcard $(addprefix tests/,property fuzz))
@@ -33,10 +37,10 @@ test: ## every test, compiled; the suites that also run interpreted; the contrac
 	@$(MAKE) --no-print-directory test-oracle
 
 test-compiled: $(VENV)/.installed $(VENV)/.test $(VENV)/.dev ## every test against the compiled data plane
-	$(BIN)/python -m pytest $(ARGS)
+	$(PYTEST) $(ARGS)
 
 test-pure: $(VENV)/.installed $(VENV)/.test ## the same source interpreted, LEVERET_PURE=1
-	LEVERET_PURE=1 $(BIN)/python -m pytest $(PURE_SUITES) $(ARGS)
+	LEVERET_PURE=1 $(PYTEST) $(PURE_SUITES) $(ARGS)
 
 # Debian keeps the server where only root looks.
 test-oracle: $(VENV)/.installed $(VENV)/.test ## the contract suite against RabbitMQ, where that is installed

@@ -10,6 +10,7 @@ import resource
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from itertools import groupby
 from pathlib import Path
 
 from benchmarks.broker.case import Bench, Case, Figures
@@ -31,9 +32,11 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--data-root", type=Path, metavar="DIR", help="where the brokers keep their files (default: /tmp)"
     )
-    parser.add_argument("--full", action="store_true", help="the whole backlog and the long queue for RabbitMQ, too")
     parser.add_argument(
-        "--scale", type=float, default=1.0, help="times the messages of backlog and long, to try it out"
+        "--full", action="store_true", help="the whole backlog, long queue and long stream for RabbitMQ, too"
+    )
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="times the messages of backlog, long and long streams, to try it out"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure of every run there")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a goal is missed")
@@ -65,29 +68,47 @@ def chosen_peers(names: str) -> list[Peer]:
     return peers
 
 
+def able_peers(case: Case, peers: Sequence[Peer], *, full: bool) -> list[Peer]:
+    """Those that the case is asked of; says which are left out because they take too long."""
+    able = [peer for peer in peers if case.suits(peer, full=full)]
+    for peer in peers:
+        if case.long and peer not in able:
+            print(f"{case.name}: left out for {peer.name}, which takes minutes; --full adds it", file=sys.stderr)
+    return able
+
+
 def raise_file_limit() -> None:
     """As many open files as allowed, for the load generator and the brokers alike, which inherit it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def measure(case: Case, bench: Bench, peers: Sequence[Peer], repeats: int, root: Path) -> dict[str, list[Figures]]:
+class Brokers:
+    """Those that are running, each started when it is first asked for."""
+
+    def __init__(self, root: Path, stack: ExitStack) -> None:
+        self._root = root
+        self._stack = stack
+        self._running: dict[str, Running] = {}
+
+    def of(self, peer: Peer) -> Running:
+        if peer.name not in self._running:
+            self._running[peer.name] = self._stack.enter_context(running(peer, self._root))
+        return self._running[peer.name]
+
+
+def measure(
+    case: Case, bench: Bench, peers: Sequence[Peer], repeats: int, root: Path, shared: Brokers
+) -> dict[str, list[Figures]]:
     """All repeats of one case, the brokers taking turns, each first as often as the other."""
     figures: dict[str, list[Figures]] = {peer.name: [] for peer in peers}
-    with ExitStack() as shared:
-        brokers: dict[str, Running] = {}
-        for repeat in range(case.repeats(repeats)):
-            for peer in peers if repeat % 2 == 0 else reversed(peers):
-                print(f"{case.name} {repeat + 1}: {peer.name} ...", end=" ", file=sys.stderr, flush=True)
-                with ExitStack() as own:
-                    if case.new_broker_each_time:
-                        broker = own.enter_context(running(peer, root))
-                    else:
-                        if peer.name not in brokers:
-                            brokers[peer.name] = shared.enter_context(running(peer, root))
-                        broker = brokers[peer.name]
-                    figures[peer.name].append(case.measure(bench, broker))
-                print(_short(figures[peer.name][-1]), file=sys.stderr, flush=True)
+    for repeat in range(case.repeats(repeats)):
+        for peer in peers if repeat % 2 == 0 else reversed(peers):
+            print(f"{case.name} {repeat + 1}: {peer.name} ...", end=" ", file=sys.stderr, flush=True)
+            with ExitStack() as own:
+                brokers = Brokers(root, own) if case.new_broker_each_time else shared
+                figures[peer.name].append(case.measure(bench, brokers.of(peer)))
+            print(_short(figures[peer.name][-1]), file=sys.stderr, flush=True)
     return figures
 
 
@@ -128,14 +149,12 @@ def main(words: Sequence[str] | None = None) -> int:
         sys.exit(str(error))
     try:
         bench = Bench(Load.build(), options.seconds, options.scale, options.full)
-        for case in cases:
-            able = [peer for peer in peers if case.suits(peer, full=options.full)]
-            for peer in peers:
-                if case.long and peer not in able:
-                    print(
-                        f"{case.name}: left out for {peer.name}, which takes minutes; --full adds it", file=sys.stderr
-                    )
-            results[case.name] = measure(case, bench, able, options.repeats, root)
+        for _, together in groupby(cases, key=lambda case: case.shares or case.name):
+            with ExitStack() as stack:
+                shared = Brokers(root, stack)
+                for case in together:
+                    able = able_peers(case, peers, full=options.full)
+                    results[case.name] = measure(case, bench, able, options.repeats, root, shared)
     except (LoadError, PeerError) as error:
         print(f"\n{error}", file=sys.stderr)
         return 2

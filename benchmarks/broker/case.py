@@ -1,6 +1,6 @@
 """What a case is: a question to a broker, the figures that answer it, and the goals that Leveret is to reach.
 
-The questions themselves stand in cases.py and durable_cases.py; report.py prints the answers."""
+The questions themselves stand in cases.py, durable_cases.py and stream_cases.py; report.py prints the answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from benchmarks.broker.peers import Peer, Running
 # connection; cost_ratio: CPU a message with many bindings to that with few; plain_ratio: the rate
 # with rules to that without; sync_us: one bare write and fdatasync
 # there right before; sync_ratio: time a message to that; end_ratio: rate of the last quarter of a drain to that of
-# the first; messages: how many lay in the queue; noise: share of the machine that others used.
+# the first; messages: how many lay in the queue; noise: share of the machine that others used; grown_ratio: memory at
+# the end of a fill to that at its start; goal_ratio: rate to the lower of two goals; one_ratio: rate of ten readers to
+# that of one; max_us: the longest of all.
 # A case with stages puts the name of the stage before: "drain.rate".
 Figures = dict[str, float]
 
@@ -88,6 +90,8 @@ class Case:
     durable: bool = False
     # Takes minutes with a slow broker: those only get it when asked for.
     long: bool = False
+    # Cases in a row with the same name here have the same brokers, and what earlier ones put there; empty: its own.
+    shares: str = ""
 
     def parts(self) -> tuple[Stage, ...]:
         return self.stages or (Stage("", self.title, self.goals),)

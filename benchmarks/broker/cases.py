@@ -10,6 +10,7 @@ from collections.abc import Callable
 from benchmarks.broker.case import Bench, Case, Figures, Goal, noise, throughput
 from benchmarks.broker.durable_cases import DURABLE_CASES
 from benchmarks.broker.peers import Running
+from benchmarks.broker.stream_cases import STREAM_CASES
 
 CONFIRM_WINDOW = 1000
 QUEUES = 10_000
@@ -158,5 +159,6 @@ CASES: dict[str, Case] = {
             smallest=frozenset({"seconds"}),
         ),
         *DURABLE_CASES,
+        *STREAM_CASES,
     )
 }

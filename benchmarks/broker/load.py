@@ -1,6 +1,7 @@
 """The load generator: builds amqpload.c once, runs it against a broker and reads its report.
 
-Knows nothing of cases or brokers beyond a port and a process id. Called by cases.py."""
+Knows nothing of cases or brokers beyond a port and a process id. Called by the cases; reader.py builds and runs the
+reader of streams the same way."""
 
 from __future__ import annotations
 
@@ -74,25 +75,12 @@ class Load:
         source = Path(os.environ.get("AMQPLOAD_SOURCE", SOURCE_DEFAULT))
         if not source.is_file():
             raise LoadError(f"no load generator at {source}: set AMQPLOAD_SOURCE to the path of amqpload.c")
-        compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
-        if compiler is None:
-            raise LoadError("no C compiler: install gcc, or set CC")
-        program = CACHE / f"amqpload-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
-        if not program.exists():
-            CACHE.mkdir(exist_ok=True)
-            fresh = program.with_suffix(f".{os.getpid()}")
-            built = subprocess.run(
-                [compiler, "-O2", "-o", str(fresh), str(source)], capture_output=True, text=True, check=False
-            )
-            if built.returncode != 0:
-                raise LoadError(f"{compiler} cannot build {source}:\n{built.stderr}")
-            fresh.rename(program)
-        return cls(program)
+        return cls(compiled(source))
 
     def run(self, port: int, pid: int, *options: str, meanwhile: Meanwhile | None = None) -> LoadReport:
         """One run against the broker on `port`, whose process tree starts at `pid`."""
         command = [str(self.program), "--json", "--port", str(port), "--broker-pid", str(pid), *options]
-        report = _execute(command, meanwhile)
+        report = execute(command, meanwhile)
         if not report["ok"]:
             raise LoadError(f"{' '.join(command)}: the check failed: {report['check']}")
         return _read(report)
@@ -101,12 +89,30 @@ class Load:
         """How many messages the queue of an earlier run holds ready; takes none, and a tenth of a second."""
         # A drain by nobody, which gives up at once: the only run that leaves a queue as it is. Its check must fail.
         options = ("--drain", "--consumers", "0", "--stall", "0", "--keep")
-        report = _execute([str(self.program), "--json", "--port", str(port), *options], None)
+        report = execute([str(self.program), "--json", "--port", str(port), *options], None)
         count: int = report["check"]["left_in_queues"]
         return count
 
 
-def _execute(command: list[str], meanwhile: Meanwhile | None) -> dict[str, Any]:
+def compiled(source: Path) -> Path:
+    """The program that a C file makes; compiled unless this very source is already."""
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        raise LoadError("no C compiler: install gcc, or set CC")
+    program = CACHE / f"{source.stem}-{hashlib.sha256(source.read_bytes()).hexdigest()[:16]}"
+    if not program.exists():
+        CACHE.mkdir(exist_ok=True)
+        fresh = program.with_suffix(f".{os.getpid()}")
+        built = subprocess.run(
+            [compiler, "-O2", "-o", str(fresh), str(source)], capture_output=True, text=True, check=False
+        )
+        if built.returncode != 0:
+            raise LoadError(f"{compiler} cannot build {source}:\n{built.stderr}")
+        fresh.rename(program)
+    return program
+
+
+def execute(command: list[str], meanwhile: Meanwhile | None) -> dict[str, Any]:
     """The report of one run; a LoadError if there is none."""
     end = time.monotonic() + RUN_SECONDS_MAX
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

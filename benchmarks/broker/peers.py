@@ -36,6 +36,10 @@ class Peer(Protocol):
     durable_only: bool
     # How long a queue must have been there to survive kill -9.
     settle_seconds: float
+    # The files of its streams, below its directory.
+    stream_files: str
+    # Whether every offset of a stream is that of a message, and so the number of offsets that of messages.
+    offsets_exact: bool
 
     def installed(self) -> bool: ...
     def version(self) -> str: ...
@@ -62,6 +66,10 @@ class Running:
     def rss_mib(self) -> float:
         """Resident memory of the whole process tree."""
         return sum(_rss_bytes(pid) for pid in process_tree(self.pid)) / (1024 * 1024)
+
+    def cpu_seconds(self) -> float:
+        """CPU time of the whole process tree since it started."""
+        return sum(_cpu_seconds(pid) for pid in process_tree(self.pid))
 
     def start(self) -> None:
         begun = time.monotonic()
@@ -93,6 +101,8 @@ class Leveret:
     backlog_share = 1.0
     durable_only = False
     settle_seconds = 0.0
+    stream_files = "data/streams/*/*"
+    offsets_exact = True
 
     def installed(self) -> bool:
         return subprocess.run([*self._command(), "--help"], capture_output=True, check=False).returncode == 0
@@ -120,6 +130,9 @@ class RabbitMQ:
     backlog_share = 0.1
     durable_only = False
     settle_seconds = 0.0
+    stream_files = "mnesia/*/stream/*/*"
+    # Each segment of a stream begins with what is tracked, which takes an offset.
+    offsets_exact = False
 
     def installed(self) -> bool:
         return self._script() is not None and shutil.which("epmd") is not None
@@ -216,6 +229,11 @@ def _stat(pid: int) -> list[str]:
 def _born(pid: int) -> str | None:
     stat = _stat(pid)
     return stat[19] if stat else None
+
+
+def _cpu_seconds(pid: int) -> float:
+    """With that of its children that have ended."""
+    return sum(map(int, _stat(pid)[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _rss_bytes(pid: int) -> int:

@@ -28,7 +28,16 @@ COLUMNS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("fdatasync us", lambda figures: _cell(figures, "sync_us", "{:,.0f}")),
 )
 # Figures that have no column: the verdict tells them.
-TOLD = {"cost_ratio": "{:.2f}x: ", "plain_ratio": "{:.2f}x: ", "sync_ratio": "{:.2f}x: ", "end_ratio": "{:.2f}x: "}
+TOLD = {
+    "cost_ratio": "{:.2f}x: ",
+    "plain_ratio": "{:.2f}x: ",
+    "sync_ratio": "{:.2f}x: ",
+    "end_ratio": "{:.2f}x: ",
+    "grown_ratio": "{:.2f}x: ",
+    "goal_ratio": "{:.2f}x: ",
+    "one_ratio": "{:.2f}x: ",
+    "max_us": "{:,.0f} us: ",
+}
 
 
 def _cell(figures: Figures, key: str, form: str, scale: float = 1.0) -> str:

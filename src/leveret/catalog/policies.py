@@ -17,8 +17,6 @@ from leveret.catalog.policy_keys import (
     EXCHANGES,
     KEYS,
     NOT_OF_QUEUES,
-    SHORTEST_AGE,
-    age_s,
 )
 from leveret.catalog.records import Arguments, ExchangeRecord, Policy, QueueRecord
 
@@ -192,9 +190,6 @@ def _resolved(rule: str, argument: Any, value: Any) -> Any:
     """One value of a declared argument and a policy's."""
     if rule == ARGUMENT:
         return argument
-    if rule == SHORTEST_AGE:
-        declared = age_s(argument)
-        return value if declared is None else min(argument, value, key=lambda age: age_s(age) or 0)
     return min(argument, value)
 
 

@@ -37,7 +37,7 @@ APPLY_TO_QUEUES: dict[str, str | None] = {
 APPLY_TO = (*APPLY_TO_QUEUES, EXCHANGES)
 
 # How a declared argument and a policy's value become one.
-ARGUMENT, SMALLEST, SHORTEST_AGE = "argument", "smallest", "shortest age"
+ARGUMENT, SMALLEST = "argument", "smallest"
 
 _AGE = re.compile(r"([0-9]{1,30})([YMDhms])")
 _AGE_UNITS_S = {"Y": 365 * 86400, "M": 30 * 86400, "D": 86400, "h": 3600, "m": 60, "s": 1}
@@ -118,7 +118,7 @@ KEYS: dict[str, Key] = {
         _is_one_of("client-local", "random", "min-masters"), "{} invalid queue-master-locator value"
     ),
     "initial-cluster-size": Key(_is_count, "{} is not a valid cluster size"),
-    "max-age": Key(lambda value: age_s(value) is not None, "{} is not a valid max age", SHORTEST_AGE),
+    "max-age": Key(lambda value: age_s(value) is not None, "{} is not a valid max age"),
     "stream-max-segment-size-bytes": Key(
         lambda value: _is_count(value) and value <= SEGMENT_BYTES_MAX, "{} is not a valid segment size", SMALLEST
     ),

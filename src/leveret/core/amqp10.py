@@ -5,8 +5,6 @@ stream see properties and a body. What has no counterpart is kept where RabbitMQ
 key, the type and headers that begin with x- as annotations, other headers as application properties, the app id as
 group id. Never fails on a message from a stream: what is not AMQP 1.0 is a body and nothing else."""
 
-import uuid
-
 import cython
 
 from leveret.core.amqp10_values import (
@@ -15,6 +13,7 @@ from leveret.core.amqp10_values import (
     Reader,
     Symbol,
     UInt64,
+    Uuid,
     encode_list,
     encode_map,
     encode_value,
@@ -139,12 +138,8 @@ def _properties(fields):
 
 def _id(text):
     if text is not None and text.startswith(URN):
-        try:
-            parsed = uuid.UUID(text[len(URN) :])
-        except ValueError:
-            return text
         # Only what comes back as it was.
-        return parsed if URN + str(parsed) == text else text
+        return Uuid.read(text[len(URN) :]) or text
     return text
 
 
@@ -312,7 +307,7 @@ def _octet(value):
 
 def _message_id(value, header, headers):
     """An id as a short string; what cannot be one goes into this header."""
-    if isinstance(value, uuid.UUID):
+    if isinstance(value, Uuid):
         return URN + str(value)
     if isinstance(value, UInt64):
         return str(int(value))
@@ -331,7 +326,7 @@ def _field(value):
         return value
     if isinstance(value, str):
         return str(value)
-    if isinstance(value, uuid.UUID):
+    if isinstance(value, Uuid):
         return URN + str(value)
     if isinstance(value, Described):
         return _field(value.value)

@@ -1,16 +1,16 @@
 """Values of AMQP 1.0, as messages of the stream protocol hold them, between octets and Python.
 
 Reads every primitive type, arrays and described values; writes what a field of AMQP 0-9-1 can hold. A value keeps its
-width: what has no plain Python counterpart is one of the small classes of field_types, or of the three below. Never
+width: what has no plain Python counterpart is one of the small classes of field_types, or of the four below. Never
 knows what a message is: that is amqp10.py, the only caller."""
 
+import re
 import struct
-import uuid
 from decimal import Decimal
 
 from leveret.core.field_types import Float32, Int8, Int16, Int64, Timestamp, Typed, UInt8, UInt16, UInt32
 
-__all__ = ["Described", "Malformed", "Reader", "Symbol", "UInt64", "encode_list", "encode_map", "encode_value"]
+__all__ = ["Described", "Malformed", "Reader", "Symbol", "UInt64", "Uuid", "encode_list", "encode_map", "encode_value"]
 
 # Values in one another, and values in one message: what comes from a client must not grow without bound in memory.
 NESTING_MAX = 40
@@ -32,8 +32,35 @@ _FIXED = {
 _SIGNED = frozenset((0x51, 0x61, 0x71, 0x54, 0x55, 0x81))
 
 
+_UUID = re.compile("-".join(f"[0-9a-f]{{{size}}}" for size in (8, 4, 4, 4, 12)))
+
+
 class Malformed(Exception):
     """These octets are no AMQP 1.0."""
+
+
+class Uuid:
+    """Sixteen octets that name something. Python's own class knows clocks and dice, which this room must not."""
+
+    __slots__ = ("octets",)
+
+    def __init__(self, octets):
+        self.octets = octets
+
+    @classmethod
+    def read(cls, text):
+        """From its usual form, in lower case; None if it has another."""
+        return cls(bytes.fromhex(text.replace("-", ""))) if _UUID.fullmatch(text) else None
+
+    def __str__(self):
+        digits = self.octets.hex()
+        return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+    def __eq__(self, other):
+        return isinstance(other, Uuid) and self.octets == other.octets
+
+    def __hash__(self):
+        return hash(self.octets)
 
 
 class Symbol(str):
@@ -136,7 +163,7 @@ class Reader:
             return chr(point)
         if code == 0x98:
             start = self.take(16)
-            return uuid.UUID(bytes=bytes(self.data[start : self.at]))
+            return Uuid(bytes(self.data[start : self.at]))
         if code in (0x74, 0x84, 0x94):
             # Decimals of IEEE 754: nobody here calculates with them.
             start = self.take(1 << (code >> 4) - 5)
@@ -232,8 +259,8 @@ def encode_value(value):
         return _sized(0xA1 if _is_utf8(octets) else 0xA0, octets)
     if isinstance(value, bytes):
         return _sized(0xA0, value)
-    if isinstance(value, uuid.UUID):
-        return b"\x98" + value.bytes
+    if isinstance(value, Uuid):
+        return b"\x98" + value.octets
     if isinstance(value, list):
         return encode_list([encode_value(item) for item in value])
     if isinstance(value, dict):

@@ -248,6 +248,9 @@ class StreamLog(Beside):
 
     def take_id(self, producer, publishing_id):
         """Whether this is to be appended, which must follow at once."""
+        if self.segment is None:
+            # A segment starts with what is tracked: this id must not be there before its message.
+            self.open_part()
         return self.tracking.take_id(producer, publishing_id)
 
     def store_offset(self, consumer, offset):

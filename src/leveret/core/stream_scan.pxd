@@ -11,6 +11,7 @@ cdef class StreamScan:
     cdef readonly StreamSegment segment
     cdef readonly Tracking tracking
     cdef bint known
+    cdef bint from_start
     cdef readonly unsigned long long next_offset
     cdef readonly unsigned long long synced_offset
     cdef readonly unsigned long long part_end

@@ -19,6 +19,8 @@ class StreamScan:
         self.segment = segment
         self.tracking = tracking
         self.known = next_offset is not None
+        # The first record says where the segment starts.
+        self.from_start = not self.known
         self.next_offset = next_offset or 0
         # Up to here everything was synced, as far as the records say.
         self.synced_offset = 0
@@ -51,10 +53,9 @@ class StreamScan:
                 self.take_track(data, at, length, sequence)
             else:
                 return at
-            if not self.known:
-                self.known = True
-                if segment.index_bytes <= 40 and self.records == 0:
-                    segment.first_offset = sequence
+            self.known = True
+            if self.from_start and self.records == 0:
+                segment.first_offset = sequence
             self.records += 1
             segment.end += padded(length)
             at += padded(length)

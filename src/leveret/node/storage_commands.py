@@ -5,13 +5,14 @@ Imports nothing of the store until a command runs."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from leveret.node.storage_views import (
+    STREAM,
     durable_queues,
     keeping_exchanges,
     message_fields,
@@ -21,11 +22,13 @@ from leveret.node.storage_views import (
     plain,
     table,
 )
+from leveret.node.stream_views import Progress, entry_fields, entry_text, stream_fields, stream_lines
 
 if TYPE_CHECKING:
     from leveret.catalog.catalog import Catalog
     from leveret.catalog.records import ExchangeRecord, QueueRecord
-    from leveret.storage.inspect import Inspection, KnownIds, Report
+    from leveret.storage.inspect import Inspection
+    from leveret.storage.inspect_report import KnownIds, Report
 
 DAMAGED = 1
 NOT_A_DATA_DIRECTORY = 2
@@ -61,9 +64,10 @@ def check(data_dir: Path | None) -> None:
 
 @storage.command()
 @_data_dir
-@click.option("--queue", help="List the messages of this queue.")
+@click.option("--queue", help="List the messages of this queue or stream.")
 @click.option("--exchange", help="List the delayed messages that this exchange keeps.")
 @click.option("--vhost", default="/", show_default=True, help="The vhost of the queue or exchange.")
+@click.option("--offset", type=click.IntRange(min=0), default=0, help="Start at this offset of a stream.")
 @click.option("--bodies", is_flag=True, help="Show bodies, too: as text, or as hex if they are none.")
 @click.option("--limit", type=click.IntRange(min=0), help="Messages to show at most.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -72,13 +76,13 @@ def dump(
     queue: str | None,
     exchange: str | None,
     vhost: str,
+    offset: int,
     bodies: bool,
     limit: int | None,
     output: str,
 ) -> None:
     """Show what exists, or with --queue its messages by position, delayed ones last (as JSON: one object a line)."""
     import json
-    from itertools import islice
 
     if queue is not None and exchange is not None:
         raise click.UsageError("--queue and --exchange do not go together")
@@ -93,14 +97,27 @@ def dump(
             for line in overview_lines(overview(inspection, catalog)):
                 click.echo(line)
         return
-    id = _id_of(catalog, vhost, queue, exchange)
-    messages = (message_fields(message, bodies) for message in islice(inspection.messages(id), limit))
-    for fields in messages:
-        click.echo(json.dumps(fields, default=plain, ensure_ascii=False) if output == "json" else message_text(fields))
+    record = _record_of(catalog, vhost, queue, exchange)
+    for fields, text in _messages(inspection, record, offset, bodies, limit):
+        click.echo(json.dumps(fields, default=plain, ensure_ascii=False) if output == "json" else text(fields))
 
 
-def _id_of(catalog: Catalog, vhost: str, queue: str | None, exchange: str | None) -> int:
-    """By which the log knows the one that is asked for; ends the command if there is none."""
+def _messages(
+    inspection: Inspection, record: QueueRecord | ExchangeRecord, offset: int, bodies: bool, limit: int | None
+) -> Iterator[tuple[dict[str, Any], Callable[[dict[str, Any]], str]]]:
+    """Each message, and how it is shown as text."""
+    from itertools import islice
+
+    if record.kind == STREAM:
+        for entry in islice(inspection.streams.entries(record.id, offset), limit):
+            yield entry_fields(entry, bodies), entry_text
+    else:
+        for message in islice(inspection.messages(record.id), limit):
+            yield message_fields(message, bodies), message_text
+
+
+def _record_of(catalog: Catalog, vhost: str, queue: str | None, exchange: str | None) -> QueueRecord | ExchangeRecord:
+    """The one that is asked for; ends the command if there is none."""
     records: Sequence[QueueRecord | ExchangeRecord]
     name: str | None
     if queue is not None:
@@ -109,7 +126,7 @@ def _id_of(catalog: Catalog, vhost: str, queue: str | None, exchange: str | None
         name, what, records = exchange, "exchange that keeps messages", keeping_exchanges(catalog)
     for record in records:
         if (record.vhost, record.name) == (vhost, name):
-            return record.id
+            return record
     click.echo(f"leveret: there is no {what} {name!r} in vhost {vhost!r}", err=True)
     sys.exit(DAMAGED)
 
@@ -123,16 +140,26 @@ def _opened(data_dir: Path | None) -> tuple[Inspection, Catalog]:
 
     catalog = Catalog()
     try:
-        return Inspection(data_dir or Path(default_data_dir()), lambda *found: _replay(catalog, *found)), catalog
+        root = data_dir or Path(default_data_dir())
+        return Inspection(root, lambda *found: _replay(catalog, *found), _progress()), catalog
     except (LeveretError, OSError) as error:
         click.echo(f"leveret: {error}", err=True)
         sys.exit(NOT_A_DATA_DIRECTORY)
 
 
+def _progress() -> Callable[[int, int], None]:
+    """Told to people only: a script has no use for it."""
+    from leveret.runtime.clock import Clock
+
+    if not sys.stderr.isatty():
+        return lambda _done, _total: None
+    return Progress(Clock().monotonic, lambda text: click.echo(text, err=True))
+
+
 def _replay(catalog: Catalog, payloads: list[bytes], report: Report) -> KnownIds:
     """Brings the catalog to what its log says; what makes no sense without something that was lost is a note."""
     from leveret.catalog.commands import decode_command
-    from leveret.storage.inspect import KnownIds
+    from leveret.storage.inspect_report import KnownIds
 
     for payload in payloads:
         try:
@@ -141,8 +168,10 @@ def _replay(catalog: Catalog, payloads: list[bytes], report: Report) -> KnownIds
             report.notes.append(f"a command of the catalog makes no sense without {error}, which is missing")
         except ValueError as error:
             report.notes.append(f"this version does not know a command of the catalog: {error}")
-    queues, exchanges = durable_queues(catalog), keeping_exchanges(catalog)
-    return KnownIds({queue.id for queue in queues}, {exchange.id for exchange in exchanges}, catalog.next_queue_id)
+    queues = {queue.id for queue in durable_queues(catalog) if queue.kind != STREAM}
+    streams = {queue.id for queue in durable_queues(catalog) if queue.kind == STREAM}
+    exchanges = {exchange.id for exchange in keeping_exchanges(catalog)}
+    return KnownIds(queues, exchanges, catalog.next_queue_id, streams)
 
 
 # ---- check
@@ -166,15 +195,18 @@ def _check_lines(inspection: Inspection, catalog: Catalog, report: Report) -> It
     yield from table(rows, right=range(1, 6))
     yield ""
     yield from _kept_lines(inspection, catalog)
+    for queue in durable_queues(catalog):
+        if queue.kind == STREAM:
+            yield from stream_lines(stream_fields(queue, inspection.streams.contents(queue.id)))
     for note in report.notes:
         yield f"note: {note}"
     for damage in report.damages:
         yield f"DAMAGE: {damage}"
     size = sum(file.size for file in report.files)
-    yield (
-        f"{len(report.files)} files, {size} octets, {report.queues} durable queues with {report.messages} messages: "
-        + (f"{len(report.damages)} damaged places" if report.damages else "all good")
-    )
+    total = f"{len(report.files)} files, {size} octets, {report.queues} durable queues with {report.messages} messages"
+    if report.streams:
+        total += f", {report.streams} streams with {report.stream_messages} messages"
+    yield f"{total}: " + (f"{len(report.damages)} damaged places" if report.damages else "all good")
 
 
 def _kept_lines(inspection: Inspection, catalog: Catalog) -> Iterator[str]:

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from leveret.storage.inspect import Inspection, StoredMessage
 
 
+STREAM = "stream"
+# Columns that are aligned to the right.
+NUMBERS = ("messages", "delayed", "segments", "octets", "first_offset", "next_offset")
+
+
 def durable_queues(catalog: Catalog) -> list[QueueRecord]:
+    """Streams among them."""
     found = [queue for topology in catalog.topologies.values() for queue in topology.queues.values() if queue.id]
     return sorted(found, key=lambda queue: (queue.vhost, queue.name))
 
@@ -30,6 +36,8 @@ def keeping_exchanges(catalog: Catalog) -> list[ExchangeRecord]:
 
 def overview(inspection: Inspection, catalog: Catalog) -> dict[str, Any]:
     """Everything that survives. Of users only what is no secret."""
+    from leveret.node.stream_views import stream_fields
+
     topologies = catalog.topologies.values()
     bindings = [
         binding for topology in topologies for found in topology.bindings_from.values() for binding in found.values()
@@ -46,6 +54,11 @@ def overview(inspection: Inspection, catalog: Catalog) -> dict[str, Any]:
             _exchange(inspection, exchange) for topology in topologies for exchange in topology.exchanges.values()
         ],
         "queues": [_queue(inspection, queue) for queue in durable_queues(catalog)],
+        "streams": [
+            stream_fields(queue, inspection.streams.contents(queue.id))
+            for queue in durable_queues(catalog)
+            if queue.kind == STREAM
+        ],
         "bindings": [
             {
                 "vhost": binding.vhost,
@@ -69,7 +82,7 @@ def _policy(policy: Policy) -> dict[str, Any]:
         "pattern": policy.pattern,
         "apply_to": policy.apply_to,
         "priority": policy.priority,
-        "set": _time(policy.set_at_ms),
+        "set": moment(policy.set_at_ms),
         "definition": policy.definition,
     }
 
@@ -86,8 +99,8 @@ def _job(job: Reprocessing) -> dict[str, Any]:
         "state": job.state,
         "dry_run": job.dry_run,
         "scheduled": job.scheduled,
-        "created": _time(job.created_ms),
-        "ended": _time(job.ended_ms) if job.ended_ms else None,
+        "created": moment(job.created_ms),
+        "ended": moment(job.ended_ms) if job.ended_ms else None,
         "to": job.to,
         "exchange": job.exchange,
         "routing_key": job.routing_key,
@@ -127,7 +140,7 @@ def overview_lines(tree: dict[str, Any]) -> Iterator[str]:
         yield f"{title}: {len(things)}"
         if things:
             head = list(things[0])
-            numbers = [i for i, name in enumerate(head) if name in ("messages", "delayed")]
+            numbers = [i for i, name in enumerate(head) if name in NUMBERS]
             rows = [[f"  {head[0]}", *head[1:]]]
             for thing in things:
                 cells = [_cell(value) for value in thing.values()]
@@ -140,12 +153,12 @@ def _cell(value: object) -> str:
     if value is None:
         return "-"
     if isinstance(value, dict | list):
-        return ", ".join(_shown(str(part)) for part in value) if isinstance(value, list) else _pairs(value)
+        return ", ".join(_shown(str(part)) for part in value) if isinstance(value, list) else pairs(value)
     return _shown(str(value))
 
 
-def _pairs(fields: dict[str, Any]) -> str:
-    return " ".join(f"{_shown(name)}={_shown(str(_plain_deep(value)))}" for name, value in fields.items()) or "-"
+def pairs(fields: dict[str, Any]) -> str:
+    return " ".join(f"{_shown(name)}={_shown(str(plain_deep(value)))}" for name, value in fields.items()) or "-"
 
 
 def _shown(text: str) -> str:
@@ -178,29 +191,29 @@ def message_fields(message: StoredMessage, bodies: bool) -> dict[str, Any]:
         "offset": message.offset,
     }
     if message.due_ms is not None:
-        fields["due"] = _time(message.due_ms)
+        fields["due"] = moment(message.due_ms)
     if message.damaged:
         return fields | {"damaged": True}
     if message.due_ms is None and message.stamp_ms is not None:
-        fields["arrived"] = _time(message.stamp_ms)
+        fields["arrived"] = moment(message.stamp_ms)
     if message.expiration_ms is not None:
         fields["expiration_ms"] = message.expiration_ms
     fields["exchange"] = message.exchange.decode("utf-8", "backslashreplace")
     fields["routing_key"] = message.routing_key.decode("utf-8", "backslashreplace")
-    fields["properties"] = _plain_deep(message.properties)
+    fields["properties"] = plain_deep(message.properties)
     if bodies:
-        text = _as_text(message.body)
+        text = as_text(message.body)
         fields["encoding"] = "hex" if text is None else "text"
         fields["body"] = message.body.hex() if text is None else text
     return fields
 
 
-def _time(milliseconds: int) -> str:
+def moment(milliseconds: int) -> str:
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
     return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
-def _as_text(octets: bytes) -> str | None:
+def as_text(octets: bytes) -> str | None:
     try:
         text = octets.decode()
     except UnicodeDecodeError:
@@ -219,19 +232,19 @@ def message_text(fields: dict[str, Any]) -> str:
         head += f"  arrived {fields['arrived']}"
     if "expiration_ms" in fields:
         head += f"  expires after {fields['expiration_ms']} ms"
-    text = f"{head}  exchange {fields['exchange']!r}  key {fields['routing_key']!r}  {_pairs(fields['properties'])}"
+    text = f"{head}  exchange {fields['exchange']!r}  key {fields['routing_key']!r}  {pairs(fields['properties'])}"
     if "body" in fields:
         body = fields["body"]
         text += f"\n            {fields['encoding']}: {body if fields['encoding'] == 'hex' else repr(body)}"
     return text
 
 
-def _plain_deep(value: Any) -> Any:
+def plain_deep(value: Any) -> Any:
     """Field values as JSON and people know them."""
     if isinstance(value, dict):
-        return {str(name): _plain_deep(part) for name, part in value.items()}
+        return {str(name): plain_deep(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain_deep(part) for part in value]
+        return [plain_deep(part) for part in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return plain(value)
@@ -239,6 +252,6 @@ def _plain_deep(value: Any) -> Any:
 
 def plain(value: object) -> str:
     if isinstance(value, bytes | bytearray):
-        text = _as_text(bytes(value))
+        text = as_text(bytes(value))
         return value.hex() if text is None else text
     return str(value)

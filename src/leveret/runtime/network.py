@@ -23,7 +23,7 @@ RECEIVE_BYTES = 131072
 PIECES_MAX = 64
 ACCEPTS_A_TURN = 64
 # File descriptors that connections never get: the store needs some whatever happens.
-DESCRIPTORS_KEPT = 160
+DESCRIPTORS_KEPT = 640
 # How long accepting pauses when the process is out of file descriptors.
 ACCEPT_PAUSE_S = 0.5
 # How long a closing connection may take to send its last octets and to see the peer close.

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from leveret.core.batch import Batch
 from leveret.core.journal import Journal
+from leveret.core.stream_log import Part
 from leveret.runtime.disk_thread import DiskThread
 from leveret.runtime.log import get_logger
 from leveret.storage.catalog_log import CatalogLog
@@ -27,6 +28,8 @@ NOTES_S = 0.002
 LAZY_SYNC_S = 0.2
 # Files written since the last sync.
 UNSYNCED_MAX = 16
+# Streams that are written and synced in one go: each is an open file.
+STREAMS_A_JOB = 128
 # When the disk has been idle for this long, the log says in itself how far it was synced.
 EVIDENCE_S = 0.01
 
@@ -66,6 +69,8 @@ class Committer:
         # Descriptors with something that was written and not synced, and what it is for messages of errors.
         self._unsynced: set[int] = set()
         self._unsynced_streams: set[int] = set()
+        # What the batch in flight has of streams that is not even written yet.
+        self._stream_parts: list[Part] = []
         self._lazy: asyncio.TimerHandle | None = None
         self._notes: asyncio.TimerHandle | None = None
         self._evidence: asyncio.TimerHandle | None = None
@@ -151,14 +156,22 @@ class Committer:
         self._batch = batch = self._journal.take_batch()
         # What streams have is seen only once it is safe, so somebody always waits for it.
         urgent = self._sync_wanted or any(part.count for part in batch.beside)
-        self._syncing = bool(batch.waiters) or urgent or len(self._unsynced | self._unsynced_streams) > UNSYNCED_MAX
+        many = len(self._unsynced | self._unsynced_streams) + len(batch.beside) > UNSYNCED_MAX
+        self._syncing = bool(batch.waiters) or urgent or many
         self._sync_wanted = False
-        if batch.beside:
-            # Before the log: a message that goes from a queue to a stream must not be lost in between.
-            self._unsynced_streams |= self._streams.add_parts(self._disk, batch)
-            self._sync_all(self._unsynced_streams)
-        self._unsynced |= self._add_parts(batch)
-        self._sync_all(self._unsynced if batch.beside else self._unsynced | self._unsynced_streams)
+        self._stream_parts = list(batch.beside)
+        self._add_step(batch)
+
+    def _add_step(self, batch: Batch) -> None:
+        """Adds as many streams as may be open at a time, and behind the last of them the log: a message that goes from
+        a queue to a stream must not be lost in between."""
+        parts = self._stream_parts[:STREAMS_A_JOB]
+        del self._stream_parts[:STREAMS_A_JOB]
+        self._unsynced_streams |= self._streams.add_parts(self._disk, parts)
+        self._sync_all(self._unsynced_streams)
+        if not self._stream_parts:
+            self._unsynced |= self._add_parts(batch)
+            self._sync_all(self._unsynced)
 
     def _sync_all(self, fds: set[int]) -> None:
         if self._syncing and self._sync:
@@ -178,6 +191,14 @@ class Committer:
         error = self._disk.finish()
         if error:
             self._fail(error)
+            return
+        if self._stream_parts:
+            # The batch is not whole yet: nobody is told of anything.
+            self._unsynced_streams.clear()
+            self._streams.all_synced()
+            assert self._batch is not None
+            self._add_step(self._batch)
+            self._disk.submit()
             return
         if self._pages is not None:
             self._pager.batch_written(self._pages)

@@ -28,7 +28,7 @@ class DamageReport:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self.found: list[Damage] = []
-        self._kept: set[Path] = set()
+        self._kept: dict[Path, Path] = {}
 
     def add(self, path: Path, offset: int, size: int, what: str) -> None:
         """Logs it, and keeps a copy of the file as it was found, before anything is made good."""
@@ -40,9 +40,8 @@ class DamageReport:
     def keep(self, path: Path) -> Path:
         """A copy of the file in quarantine, one a start; earlier ones stay."""
         if path in self._kept or not path.is_file():
-            return self._layout.quarantine / path.name
-        self._kept.add(path)
-        copy = self._layout.quarantined(path.name)
+            return self._kept.get(path, self._layout.quarantine / path.name)
+        copy = self._kept[path] = self._layout.quarantined(path)
         shutil.copyfile(path, copy)
         copy.chmod(0o600)
         sync_directory(self._layout.quarantine)

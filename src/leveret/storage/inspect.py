@@ -2,8 +2,8 @@
 
 Goes by storage.survey, as a start does, so what a start would drop is left out here. Works beside a running broker:
 what is being written meanwhile looks like a torn end, and a segment that goes away is left out. Reads one segment at a
-time; beside that, memory holds what a start would hold, 32 octets a message. Does not know what the catalog's commands
-mean: whoever asks does. Called by `leveret storage`."""
+time; beside that, memory holds what a start would hold, 32 octets a message. Streams are storage.stream_inspect's. Does
+not know what the catalog's commands mean: whoever asks does. Called by `leveret storage`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from leveret.errors import LeveretError
 from leveret.storage.damage import Damage
 from leveret.storage.file_head import CATALOG, HEAD_BYTES, SEGMENT, directory_salt_in, file_salt
 from leveret.storage.index_file import SegmentIndex, read_index
+from leveret.storage.inspect_report import FileReport, KnownIds, Report
 from leveret.storage.layout import (
     CATALOG_SUFFIX,
     FORMAT_FILE,
@@ -33,6 +34,7 @@ from leveret.storage.layout import (
     numbered_files,
     read_format,
 )
+from leveret.storage.stream_inspect import StreamsInspection
 from leveret.storage.survey import TORN, Step, Survey
 
 SLOT_BYTES = 32
@@ -44,39 +46,6 @@ DELAYED_MIN = 1 << 63
 
 class NotADataDirectory(LeveretError):
     """There is nothing of Leveret's at this path."""
-
-
-@dataclass(slots=True)
-class FileReport:
-    """One file. `records` and `messages` are those that count; `live` is None where that is no question."""
-
-    name: str
-    size: int
-    records: int = 0
-    messages: int = 0
-    live: int | None = None
-    damages: int = 0
-
-
-@dataclass(slots=True)
-class Report:
-    """What a check found. Damage is what was once safe and is not what it was; notes are worth knowing and no harm."""
-
-    files: list[FileReport] = field(default_factory=list)
-    damages: list[Damage] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    # Those of queues; an exchange may keep some more.
-    messages: int = 0
-    queues: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class KnownIds:
-    """What the catalog knows, by the ids that the log has for it. None was ever given from `next_id` on."""
-
-    queues: set[int]
-    exchanges: set[int]
-    next_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +81,15 @@ class StoredMessage:
 
 class Inspection:
     """One look at a directory; make a new one for the next look. `replay` is given the catalog's commands, all at once,
-    and answers with what is there after them; it may add notes to the report."""
+    and answers with what is there after them; it may add notes to the report. `on_progress` is told how many octets of
+    streams a check has read, and how many there are."""
 
-    def __init__(self, root: Path, replay: Callable[[list[bytes], Report], KnownIds]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        replay: Callable[[list[bytes], Report], KnownIds],
+        on_progress: Callable[[int, int], None] = lambda _done, _total: None,
+    ) -> None:
         self.layout = Layout(root)
         if not (root / FORMAT_FILE).is_file() and not (self.layout.catalog.is_dir() and self.layout.log.is_dir()):
             raise NotADataDirectory(f"{root} is not a data directory of Leveret")
@@ -127,6 +102,7 @@ class Inspection:
         self.report = Report()
         self._books: dict[int, QueueBook] = {}
         self._catalog_damaged = False
+        self.streams = StreamsInspection(self.layout, self.salt or 0, self.report, on_progress)
 
     # ---- the directory
 
@@ -170,6 +146,7 @@ class Inspection:
         numbers = self._segment_files()
         # The log first: a running broker never writes a message before its queue is in the catalog.
         survey = self._surveyed(numbers)
+        self.streams.survey()
         self._read_catalog()
         for number, path in numbers.items():
             if number in survey.sizes:
@@ -181,8 +158,10 @@ class Inspection:
             if scanned.rest:
                 self._note(f"{self._name(scanned.found.path)}: there is not one good record in it; the next start drops"
                            " it and keeps a copy")  # fmt: skip
-        self._count_live()
+        lost_streams = self.streams.lost(self._known, self._catalog_damaged)
+        self._count_live(lost_streams)
         self._look_around(numbers)
+        self.streams.check(self._known, lost_streams)
         for report in self.report.files:
             report.damages = sum(damage.path == self.layout.root / report.name for damage in self.report.damages)
         return self.report
@@ -259,7 +238,7 @@ class Inspection:
         ):
             self._damage(path, 0, "the index does not say what is in the segment", size)
 
-    def _count_live(self) -> None:
+    def _count_live(self, lost_streams: set[int]) -> None:
         live: dict[int, int] = {}
         deleted = lost = 0
         for id, book in self._books.items():
@@ -276,9 +255,12 @@ class Inspection:
             if report.live is not None:
                 report.live = live.get(int(Path(report.name).stem), 0)
         self.report.queues = len(self._known.queues)
+        if (lost or lost_streams) and not self._catalog_damaged:
+            self._damage(self.layout.catalog, 0, "the end of the catalog is lost")
+        if lost_streams:
+            self._note(f"{len(lost_streams)} streams are not in the damaged catalog; "
+                       "the next start calls them leveret.recovered-...")  # fmt: skip
         if lost:
-            if not self._catalog_damaged:
-                self._damage(self.layout.catalog, 0, "the end of the catalog is lost")
             self._note(f"{lost} messages are of queues that the damaged catalog does not have; "
                        "the next start puts them into queues called leveret.recovered-...")  # fmt: skip
         if deleted:
@@ -346,6 +328,8 @@ class Inspection:
         """What exists and which messages are where, by the indexes as a start does it: no bodies are read."""
         if self.salt is not None:
             self._surveyed(self._segment_files())
+            self.streams.survey()
+            self.report.damages += self.streams.damages
         self._read_catalog()
         for id in self._known.queues | self._known.exchanges:
             if id in self._books:
@@ -360,6 +344,9 @@ class Inspection:
 
     def message_count(self, id: int) -> int:
         """The messages of a queue, delayed ones among them, or those that an exchange keeps."""
+        if id in self._known.streams:
+            contents = self.streams.contents(id)
+            return contents.next_offset - contents.first_offset
         return self._books[id].count if id in self._books else 0
 
     def delayed_count(self, id: int) -> int:

@@ -59,8 +59,10 @@ class Layout:
     def page(self, number: int) -> Path:
         return self.pages / f"{number:010}{SEGMENT_SUFFIX}"
 
-    def quarantined(self, name: str) -> Path:
-        """A free name in quarantine: what is there already stays."""
+    def quarantined(self, file: Path) -> Path:
+        """A free name in quarantine for this file: what is there already stays. Streams number their segments like the
+        log, so theirs have the stream in their name."""
+        name = f"stream-{file.parent.name}-{file.name}" if file.parent.parent == self.streams else file.name
         path = self.quarantine / name
         number = 1
         while path.exists():

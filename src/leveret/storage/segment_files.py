@@ -97,7 +97,7 @@ class SegmentFiles:
         """Deletes segments and their indexes for good; damaged ones are moved aside. Blocks."""
         for segment in segments:
             if segment.damaged and segment.path.exists():
-                segment.path.rename(self._layout.quarantined(segment.path.name))
+                segment.path.rename(self._layout.quarantined(segment.path))
                 sync_directory(self._layout.quarantine)
         paths = [segment.path for segment in segments]
         remove_files(paths + [self._layout.index(segment.id) for segment in segments if not segment.paging])

@@ -158,9 +158,11 @@ class Store:
         return found
 
     def stream_orphans(self, queue_ids: set[int], next_queue_id: int) -> list[int]:
-        """The same for streams, after `orphans`; the others that the catalog does not know were deleted."""
+        """The same for streams, after `orphans`; the others that the catalog does not know were deleted, or have not
+        one record: a crash came before the catalog had them."""
         unknown = [id for id in self.streams.known_ids() if id not in queue_ids]
-        return [id for id in unknown if self.catalog.damaged or id >= next_queue_id]
+        lost = [id for id in unknown if self.catalog.damaged or id >= next_queue_id]
+        return [id for id in lost if self.streams.has_records(id)]
 
     def restore(self, now_ms: int) -> None:
         """Gives the queues that were made since `take_commands` their messages back, and gets ready to write."""

@@ -19,8 +19,8 @@ from leveret.storage.layout import INDEX_SUFFIX, SEGMENT_SUFFIX, Layout, numbere
 from leveret.storage.stream_index import StreamIndex, encode_stream_index
 
 # Descriptors kept open for writing and for reading; the others are opened when needed.
-WRITERS_MAX = 512
-READERS_MAX = 128
+WRITERS_MAX = 256
+READERS_MAX = 64
 NUMBER_BITS = 24
 
 
@@ -30,7 +30,7 @@ class StreamFiles:
         self._directory_salt = directory_salt
         self._writers: OrderedDict[StreamSegment, int] = OrderedDict()
         self._readers: OrderedDict[StreamSegment, int] = OrderedDict()
-        # Directories in which a name is new, to be synced with the next batch.
+        # Directories in which a name is new, to be synced with the first batch that goes to a file there.
         self._new_names: dict[Path, None] = {}
         # No longer needed, but perhaps in use by a thread.
         self._retired: list[int] = []
@@ -47,6 +47,16 @@ class StreamFiles:
     def segments(self, stream_id: int) -> dict[int, Path]:
         directory = self.directory(stream_id)
         return numbered_files(directory, SEGMENT_SUFFIX) if directory.exists() else {}
+
+    def indexes(self, stream_id: int) -> dict[int, Path]:
+        directory = self.directory(stream_id)
+        return numbered_files(directory, INDEX_SUFFIX) if directory.exists() else {}
+
+    def leftovers(self, stream_id: int) -> list[Path]:
+        """Indexes whose segment is gone, and half-written ones."""
+        directory = self.directory(stream_id)
+        lone = [path for path in self.indexes(stream_id).values() if not path.with_suffix(SEGMENT_SUFFIX).exists()]
+        return lone + (sorted(directory.glob("*.new")) if directory.exists() else [])
 
     def salt(self, stream_id: int, number: int) -> int:
         return file_salt(self._directory_salt, STREAM, stream_id << NUMBER_BITS | number)
@@ -75,15 +85,28 @@ class StreamFiles:
             raise
         self._new_names[directory] = None
         segment = StreamSegment(number, self.salt(log.id, number), path, log.next_offset, HEAD_BYTES)
-        self._writers[segment] = fd
+        if len(self._writers) < WRITERS_MAX:
+            self._writers[segment] = fd
+        else:
+            # A message may go to thousands of streams.
+            os.close(fd)
         return segment
 
-    def take_new_names(self) -> list[int]:
-        """Descriptors of the directories that must be synced with this batch; closed once it is safe."""
-        fds = [os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) for path in self._new_names if path.exists()]
-        self._new_names.clear()
+    def take_new_names(self, segment: StreamSegment) -> list[int]:
+        """Descriptors of the directories that must be synced with this segment; closed once that is safe."""
+        directory = segment.path.parent
+        fds = []
+        for path in (directory, directory.parent):
+            if path in self._new_names:
+                del self._new_names[path]
+                if path.exists():
+                    fds.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         self._retired += fds
         return fds
+
+    def forget_names(self, stream_id: int) -> None:
+        """The stream is deleted."""
+        self._new_names.pop(self.directory(stream_id), None)
 
     # ---- descriptors
 
@@ -152,8 +175,7 @@ class StreamFiles:
         """Deletes them for good, the oldest first; damaged ones are moved aside."""
         for segment in segments:
             if segment.damaged and segment.path.exists():
-                name = f"stream-{segment.path.parent.name}-{segment.path.name}"
-                segment.path.rename(self._layout.quarantined(name))
+                segment.path.rename(self._layout.quarantined(segment.path))
                 sync_directory(self._layout.quarantine)
             if segment.path.parent.exists():
                 remove_files([segment.path, self.index_path(segment.path)])

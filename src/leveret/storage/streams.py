@@ -10,10 +10,9 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from leveret.core.batch import Batch
 from leveret.core.journal import Journal
 from leveret.core.stream_cursor import Cursor
-from leveret.core.stream_log import Snapshot, StreamLog
+from leveret.core.stream_log import Part, Snapshot, StreamLog
 from leveret.core.stream_scan import StreamScan, first_since
 from leveret.core.stream_segment import StreamSegment, find_stamp, place_of
 from leveret.core.stream_tracking import Tracking
@@ -28,6 +27,7 @@ from leveret.storage.stream_index import index_of, index_of_sealed, read_stream_
 from leveret.storage.stream_loader import StreamLoader
 from leveret.storage.stream_recovery import StreamRecovery
 from leveret.storage.stream_search import claimed_length, find_next_record
+from leveret.storage.stream_survey import StreamSurvey
 
 log = get_logger(__name__)
 
@@ -69,6 +69,12 @@ class Streams:
         """Those that have a directory, whether the catalog knows them or not."""
         return self._files.stream_ids()
 
+    def has_records(self, stream_id: int) -> bool:
+        """Blocks."""
+        survey = StreamSurvey(self._files, stream_id)
+        survey.run()
+        return bool(survey.found)
+
     def recover(self, report: DamageReport) -> None:
         """Blocks."""
         for stream_id in self._files.stream_ids():
@@ -107,13 +113,14 @@ class Streams:
 
     # ---- for the committer
 
-    def add_parts(self, disk: DiskThread, batch: Batch) -> set[int]:
-        """Adds what the batch has of streams to a job of the disk: the descriptors to be synced."""
-        fds = set()
-        for part in batch.beside:
+    def add_parts(self, disk: DiskThread, parts: list[Part]) -> set[int]:
+        """Adds what a batch has of these streams to a job of the disk: the descriptors to be synced."""
+        fds: set[int] = set()
+        for part in parts:
             for segment, start, end, place in part.pieces:
                 fd = self._files.writer(segment)
                 fds.add(fd)
+                fds.update(self._files.take_new_names(segment))
                 end_place = place + end - start
                 if end_place > segment.allocated:
                     # As much again as there is, so that a small stream stays small.
@@ -122,7 +129,7 @@ class Streams:
                     segment.allocated = room
                 disk.prepare(part.data, start, end - start, segment.salt)
                 disk.write(fd, part.data, start, end - start, place)
-        return fds | set(self._files.take_new_names())
+        return fds
 
     def all_synced(self) -> None:
         self._files.all_synced()
@@ -172,6 +179,7 @@ class Streams:
     def remove(self, stream: StreamLog) -> None:
         """The stream is deleted, and all it has."""
         self.logs.pop(stream.id, None)
+        self._files.forget_names(stream.id)
         for segment in stream.segments:
             segment.gone = True
             self._files.retire(segment)

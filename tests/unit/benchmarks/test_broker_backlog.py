@@ -37,6 +37,8 @@ class Toy:
     backlog_share = 0.1
     durable_only = False
     settle_seconds = 0.0
+    stream_files = "streams/*"
+    offsets_exact = True
 
     def installed(self) -> bool:
         return True

@@ -162,12 +162,12 @@ def test_on_quorum_queues_a_policy_decides_overflow_and_expiry() -> None:
 
 
 @pytest.mark.parametrize(
-    ("declared", "given", "made"),
-    [("7D", "1M", "7D"), ("1Y", "300D", "300D"), ("120s", "2m", "120s"), ("nonsense", "1h", "1h")],
+    ("key", "smaller", "larger"),
+    [("max-age", "7D", "1M"), ("max-length-bytes", 5, 9), ("stream-max-segment-size-bytes", 5, 9)],
 )
-def test_of_two_ages_the_shorter_one_counts(declared: str, given: str, made: str) -> None:
-    record = queue_of("stream", **{"max-age": declared})
-    assert effective(record, policy("p", {"max-age": given})) == {"x-max-age": made}
+def test_on_streams_a_policy_decides_what_is_kept(key: str, smaller: Any, larger: Any) -> None:
+    for declared, ruled in ((smaller, larger), (larger, smaller)):
+        assert effective(queue_of("stream", **{key: declared}), policy("p", {key: ruled})) == {f"x-{key}": ruled}
 
 
 def test_what_no_policy_touches_stays_and_the_record_too() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-import uuid
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from leveret.core.amqp10_values import (
     Reader,
     Symbol,
     UInt64,
+    Uuid,
     encode_list,
     encode_map,
     encode_value,
@@ -47,7 +47,7 @@ READ: list[tuple[str, Any, type]] = [
     ("723fc00000", 1.5, Float32),
     ("823ff8000000000000", 1.5, float),
     ("730001f407", "\U0001f407", str),
-    ("98" + "11" * 16, uuid.UUID(bytes=b"\x11" * 16), uuid.UUID),
+    ("98" + "11" * 16, Uuid(b"\x11" * 16), Uuid),
     ("7411223344", b"\x11\x22\x33\x44", bytes),
     ("84" + "11" * 8, b"\x11" * 8, bytes),
     ("94" + "11" * 16, b"\x11" * 16, bytes),
@@ -164,7 +164,7 @@ def test_an_array_of_nothing_takes_no_memory() -> None:
         b"octets",
         b"x" * 300,
         Symbol("symbol"),
-        uuid.UUID(int=5),
+        Uuid(bytes(15) + b"\x05"),
         [1, "two", None],
         {"a": [1], "b": {"c": 2}},
         ["x" * 100] * 5,

@@ -161,6 +161,8 @@ class StreamBench:
         self.failures: list[str] = []
         # What is safe: the content of every segment that has a name on disk, as of the last sync.
         self.durable: dict[Path, bytes] = {}
+        # Segments with something that was written and not synced.
+        self.unsynced: set[Path] = set()
         self.now = 1_800_000_000_000
         self.open()
 
@@ -179,6 +181,7 @@ class StreamBench:
         self.streams.recover(self.report)
         self.streams.start(self.loop, InlineFiles(), self._run, lambda: None, self.failures.append)  # type: ignore[arg-type]
         # What recovery found counts as safe.
+        self.unsynced.clear()
         self.durable = {path: path.read_bytes() for path in self.files()}
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
@@ -253,17 +256,17 @@ class StreamBench:
     def write(self) -> Batch:
         batch: Batch = self.journal.take_batch()
         job = Job()
-        self.streams.add_parts(job, batch)  # type: ignore[arg-type]
+        self.streams.add_parts(job, batch.beside)  # type: ignore[arg-type]
         job.perform()
+        self.unsynced |= {segment.path for part in batch.beside for segment, *_ in part.pieces}
         self.journal.batch_written(batch)
         return batch
 
     def sync(self, batch: Batch) -> None:
-        touched = {segment.path for part in batch.beside for segment, *_ in part.pieces}
         self.streams.all_synced()
-        for path in touched | (set(self.durable) & set(self.files())):
-            if path in touched or len(self.durable[path]) != path.stat().st_size:
-                self.durable[path] = path.read_bytes()
+        for path in self.unsynced & set(self.files()):
+            self.durable[path] = path.read_bytes()
+        self.unsynced.clear()
         self.journal.batch_synced(batch)
         self.settle()
         self.durable = {path: data for path, data in self.durable.items() if path.exists()}
@@ -274,11 +277,11 @@ class StreamBench:
             self.streams.write_checkpoint(self.log, Snapshot(self.log))
             self.settle()
 
-    def retain(self, max_bytes: int = 0, max_age_ms: int = 0) -> None:
+    def retain(self, max_bytes: int = -1, max_age_ms: int = 0) -> None:
         self.log.max_bytes, self.log.max_age_ms = max_bytes, max_age_ms
         self.streams.retain(self.log)
         self.settle()
-        self.log.max_bytes = self.log.max_age_ms = 0
+        self.log.max_bytes, self.log.max_age_ms = -1, 0
         self.durable = {path: data for path, data in self.durable.items() if path.exists()}
 
     # ---- looking

@@ -15,7 +15,8 @@ from leveret.core.records import checked_length, command_record, sealed
 from leveret.core.scan import Scan
 from leveret.errors import StartupError
 from leveret.storage.file_head import CATALOG, file_salt
-from leveret.storage.inspect import Inspection, KnownIds, NotADataDirectory, Report
+from leveret.storage.inspect import Inspection, NotADataDirectory
+from leveret.storage.inspect_report import KnownIds, Report
 from leveret.storage.layout import Layout, numbered_files, read_format
 from leveret.testing import Broker
 

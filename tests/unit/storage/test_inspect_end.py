@@ -12,7 +12,8 @@ import pytest
 from leveret.core.delays import first_at
 from leveret.core.message import Message
 from leveret.storage.catalog_log import CatalogLog
-from leveret.storage.inspect import Inspection, KnownIds, Report
+from leveret.storage.inspect import Inspection
+from leveret.storage.inspect_report import KnownIds, Report
 from leveret.storage.layout import Layout, write_format
 from leveret.storage.survey import Survey
 from tests.unit.core.fake_disk import persistent

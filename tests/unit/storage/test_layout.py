@@ -13,9 +13,10 @@ def test_a_quarantined_file_keeps_its_name_as_long_as_it_is_free(tmp_path: Path)
     layout.make()
     found = []
     for _ in range(3):
-        found.append(layout.quarantined("7.segment"))
+        found.append(layout.quarantined(layout.log / "7.segment"))
         found[-1].touch()
     assert [path.name for path in found] == ["7.segment", "7.segment.1", "7.segment.2"]
+    assert layout.quarantined(layout.streams / "0000000003/7.segment").name == "stream-0000000003-7.segment"
 
 
 def test_a_damaged_segment_is_moved_beside_the_copy_that_recovery_made(tmp_path: Path) -> None:

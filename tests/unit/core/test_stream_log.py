@@ -1,0 +1,217 @@
+"""A stream's log: parts, rolls, what is committed when, and who is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from leveret.core.stream_log import StreamLog
+from leveret.core.stream_segment import StreamSegment
+from tests.unit.core.stream_client_bench import FakeKeeper, StreamBench
+
+ENTRY, TRACK = 6, 7
+
+
+def kinds(data: bytes | bytearray, at: int = 64) -> list[tuple[int, int]]:
+    """(kind, sequence) of all records."""
+    found = []
+    while at < len(data):
+        found.append((data[at + 16], int.from_bytes(data[at + 8 : at + 16], "big")))
+        at += int.from_bytes(data[at + 4 : at + 8], "big") + 7 & ~7
+    return found
+
+
+def append(log: StreamLog, body: bytes = b"x", count: int = 1, now: int = 5) -> int:
+    offset: int = log.append(b"\x00\x00", b"\x00\x00", body, count, 0, None, now)
+    return offset
+
+
+def test_offsets_count_messages_and_are_committed_when_synced() -> None:
+    bench = StreamBench()
+    assert [append(bench.log, count=count) for count in (1, 3, 1)] == [0, 1, 4]
+    assert (bench.log.first_offset(), bench.log.next_offset, bench.log.committed_offset) == (0, 5, 0)
+    bench.sync()
+    assert bench.log.committed_offset == 5
+    assert (bench.log.appended_total, bench.log.appended_bytes_total) == (5, 3)
+
+
+def test_a_part_ends_with_what_is_tracked() -> None:
+    bench = StreamBench()
+    append(bench.log)
+    append(bench.log)
+    bench.sync()
+    append(bench.log)
+    bench.sync()
+    assert kinds(bench.keeper.images[0]) == [(TRACK, 0), (ENTRY, 0), (ENTRY, 1), (TRACK, 2), (ENTRY, 2), (TRACK, 3)]
+
+
+def test_the_record_at_the_end_says_how_far_all_was_synced() -> None:
+    bench = StreamBench()
+    for _ in range(3):
+        append(bench.log)
+        bench.sync()
+    image = bench.keeper.images[0]
+    at, said = 64, []
+    while at < len(image):
+        if image[at + 16] == TRACK:
+            said.append(int.from_bytes(image[at + 24 : at + 32], "big"))
+        at += int.from_bytes(image[at + 4 : at + 8], "big") + 7 & ~7
+    assert said == [0, 0, 1, 2]
+    bench.disk.journal.want_evidence()
+    bench.sync()
+    assert kinds(image)[-1] == (TRACK, 3) and int.from_bytes(image[-8:], "big") == 3
+    bench.disk.journal.want_evidence()
+    assert not bench.disk.journal.take_batch().beside, "said once is enough"
+
+
+def test_a_full_segment_ends_its_part_and_the_next_starts_with_all_that_is_tracked() -> None:
+    bench = StreamBench(segment_bytes=1000)
+    for number in range(5):
+        assert bench.log.take_id(b"p", number)
+        append(bench.log, b"x" * 300)
+    bench.log.store_offset(b"c", 3)
+    bench.sync()
+    assert [segment.first_offset for segment in bench.log.segments] == [0, 3]
+    assert bench.log.segments[0].next_offset == 3
+    assert kinds(bench.keeper.images[0]) == [(TRACK, 0), (ENTRY, 0), (ENTRY, 1), (ENTRY, 2), (TRACK, 3)]
+    assert kinds(bench.keeper.images[1]) == [(TRACK, 3), (ENTRY, 3), (ENTRY, 4), (TRACK, 5)]
+    whole = bytes(bench.keeper.images[1])[64:]
+    assert whole[17] == 1 and whole[20:24] == b"\0\0\0\1" and b"p" in whole[32:48]
+    assert whole[34:42] == (2).to_bytes(8, "big"), "the id of the last message before, not of one that follows"
+
+
+def test_an_id_is_not_in_a_segment_before_its_message() -> None:
+    bench = StreamBench()
+    assert bench.log.take_id(b"producer", 1)
+    append(bench.log)
+    bench.sync()
+    image = bytes(bench.keeper.images[0])
+    first_length = int.from_bytes(image[68:72], "big")
+    assert first_length == 32, "nothing is tracked before the first message"
+    assert b"producer" in image[64 + first_length :]
+
+
+class Sealing(FakeKeeper):
+    """Notes what is sealed, and has no file to offer if told so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sealed: list[int] = []
+        self.full = False
+
+    def new_segment(self, log: StreamLog) -> StreamSegment | None:  # type: ignore[override]
+        return None if self.full else super().new_segment(log)
+
+    def seal(self, log: StreamLog, segment: StreamSegment) -> None:
+        assert segment.synced == segment.end
+        self.sealed.append(segment.number)
+
+
+def sealing_bench() -> tuple[StreamBench, Sealing]:
+    bench, keeper = StreamBench(segment_bytes=1000), Sealing()
+    bench.keeper = keeper
+    bench.log = StreamLog(1, bench.disk.journal, keeper, 1000)
+    return bench, keeper
+
+
+def test_a_segment_is_sealed_once_all_of_it_is_safe() -> None:
+    bench, keeper = sealing_bench()
+    append(bench.log, b"x" * 400)
+    batch = bench.disk.journal.take_batch()
+    # It fills up while its first part is on the way to disk.
+    append(bench.log, b"x" * 600)
+    bench.disk.journal.batch_written(batch)
+    bench.disk.journal.batch_synced(batch)
+    assert keeper.sealed == [] and len(bench.log.segments) == 2
+    for part in batch.beside:
+        keeper.write(part)
+    bench.sync()
+    assert keeper.sealed == [0]
+
+
+def test_without_a_new_file_the_old_one_grows_on() -> None:
+    bench, keeper = sealing_bench()
+    append(bench.log)
+    keeper.full = True
+    for _ in range(5):
+        append(bench.log, b"x" * 600)
+    bench.sync()
+    assert len(bench.log.segments) == 1 and bench.log.segment.end > 3000
+    assert [record for record in kinds(keeper.images[0]) if record[0] == ENTRY] == [(ENTRY, n) for n in range(6)]
+    keeper.full = False
+    append(bench.log)
+    assert len(bench.log.segments) == 2
+
+
+def test_without_a_first_file_nothing_is_taken() -> None:
+    bench, keeper = sealing_bench()
+    keeper.full = True
+    with pytest.raises(OSError, match="no file"):
+        append(bench.log)
+    assert bench.log.next_offset == 0
+
+
+def test_time_does_not_go_back() -> None:
+    bench = StreamBench()
+    for now in (100, 50, 120):
+        append(bench.log, now=now)
+    bench.sync()
+    image = bytes(bench.keeper.images[0])
+    assert (bench.log.last_stamp, bench.log.segment.first_stamp, bench.log.segment.last_stamp) == (120, 100, 120)
+    assert image.count((100).to_bytes(8, "big")) == 2
+
+
+def test_offsets_alone_are_written_but_nobody_waits() -> None:
+    bench = StreamBench()
+    bench.log.store_offset(b"c", 4)
+    assert bench.disk.wakes == [False]
+    (part,) = bench.disk.journal.take_batch().beside
+    assert part.count == 0
+
+
+def test_a_deleted_stream_has_nothing_for_the_batch() -> None:
+    bench = StreamBench()
+    append(bench.log)
+    bench.log.close()
+    assert not bench.disk.journal.take_batch().beside
+    assert bench.log.closed
+
+
+def test_it_goes_on_where_recovery_found_the_end() -> None:
+    bench = StreamBench()
+    segment = StreamSegment(4, 0, None, 10, 500)
+    bench.log.resume([segment], 20, 77, 300, False)
+    bench.keeper.images[4] = bytearray(500)
+    assert (bench.log.first_offset(), bench.log.committed_offset, bench.log.checkpoint) == (10, 20, 300)
+    assert append(bench.log, now=5) == 20
+    assert bench.log.segment is segment and bench.log.last_stamp == 77
+    fresh = StreamBench()
+    fresh.log.resume([segment], 20, 77, 300, True)
+    assert append(fresh.log) == 20
+    assert fresh.log.segment is not segment and fresh.log.segments[0] is segment
+
+
+class Owner:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def cursor_ready(self) -> None:
+        self.calls += 1
+
+
+def test_who_waits_at_the_tail_is_given_the_part_and_the_rest_is_not_touched() -> None:
+    bench = StreamBench()
+    owners = [Owner(), Owner()]
+    cursors: list[Any] = [bench.stream.open_cursor(owner) for owner in owners]
+    cursors[1].seek(2)
+    assert not cursors[0].ready() and not cursors[1].ready()
+    append(bench.log)
+    bench.sync()
+    assert [owner.calls for owner in owners] == [1, 0], "the second wants one that is still to come"
+    assert cursors[0].ready() and not bench.keeper.wanting
+    for _ in range(2):
+        append(bench.log)
+    bench.sync()
+    assert owners[1].calls == 1 and cursors[1].ready()
+    assert int.from_bytes(cursors[1].data[cursors[1].at + 8 : cursors[1].at + 16], "big") == 2

@@ -1,0 +1,99 @@
+"""What a stream remembers of producers and consumers: ids only grow, and what is read back is what was written."""
+
+from __future__ import annotations
+
+from leveret.core.stream_tracking import Tracking
+
+NAMES_MAX = 10_000
+
+
+def copy_of(tracking: Tracking) -> Tracking:
+    octets = tracking.encode()
+    copy = Tracking()
+    copy.read(octets, 0, len(octets), True)
+    return copy
+
+
+def test_an_id_is_taken_once_and_no_lower_one() -> None:
+    tracking = Tracking()
+    assert [tracking.take_id(b"a", id) for id in (0, 0, 1, 5, 4, 5, 6)] == [True, False, True, True, False, False, True]
+    assert tracking.take_id(b"b", 3), "producers do not know each other"
+    assert tracking.take_id(b"a", (1 << 63) - 1)
+    assert tracking.producers == {b"a": (1 << 63) - 1, b"b": 3}
+
+
+def test_an_offset_may_go_back() -> None:
+    tracking = Tracking()
+    for offset in (5, 9, 0):
+        tracking.store_offset(b"c", offset)
+    assert tracking.consumers == {b"c": 0}
+
+
+def test_what_changed_is_known_until_it_is_written() -> None:
+    tracking = Tracking()
+    assert not tracking.is_changed() and tracking.changed_size() == 0
+    tracking.take_id(b"abc", 7)
+    assert tracking.is_changed() and tracking.changed_size() == tracking.whole_size() == 13
+    tracking.store_offset(b"x" * 255, 1)
+    assert tracking.changed_size() == 13 + 265
+
+
+def test_all_of_it_is_read_back() -> None:
+    tracking = Tracking()
+    tracking.take_id(b"p", 1 << 62)
+    tracking.store_offset(b"p", 17)
+    tracking.store_offset(bytes(range(255)), 0)
+    copy = copy_of(tracking)
+    assert (copy.producers, copy.consumers) == (tracking.producers, tracking.consumers)
+    assert not copy.is_changed(), "what was read is no news"
+    assert copy.encode() == tracking.encode()
+
+
+def test_changes_add_and_a_whole_replaces() -> None:
+    one, two = Tracking(), Tracking()
+    one.take_id(b"a", 1)
+    two.take_id(b"b", 2)
+    octets = two.encode()
+    one.read(octets, 0, len(octets), False)
+    assert one.producers == {b"a": 1, b"b": 2}
+    one.read(octets, 0, len(octets), True)
+    assert one.producers == {b"b": 2}
+
+
+def test_half_an_item_is_none() -> None:
+    tracking = Tracking()
+    tracking.take_id(b"first", 1)
+    tracking.take_id(b"second", 2)
+    octets = tracking.encode()
+    for end in range(len(octets) - 16, len(octets)):
+        copy = Tracking()
+        copy.read(octets, 0, end, True)
+        assert copy.producers == {b"first": 1}
+
+
+def test_the_one_that_changed_longest_ago_is_forgotten() -> None:
+    tracking = Tracking()
+    for number in range(NAMES_MAX):
+        tracking.take_id(b"%d" % number, 1)
+        tracking.store_offset(b"%d" % number, 1)
+    tracking.take_id(b"0", 2)
+    tracking.store_offset(b"0", 2)
+    tracking.take_id(b"new", 1)
+    tracking.store_offset(b"new", 1)
+    for names in (tracking.producers, tracking.consumers):
+        assert len(names) == NAMES_MAX
+        assert b"1" not in names and names[b"0"] == 2 and names[b"new"] == 1
+    assert tracking.take_id(b"1", 1), "it is new again"
+
+
+def test_the_bound_holds_for_what_is_read_back() -> None:
+    """Changes are written as they come, so a log tells of more than there were at any moment."""
+    tracking = Tracking()
+    for start in (0, NAMES_MAX):
+        other = Tracking()
+        for number in range(start, start + NAMES_MAX):
+            other.take_id(b"%d" % number, 1)
+        octets = other.encode()
+        tracking.read(octets, 0, len(octets), False)
+    assert len(tracking.producers) == NAMES_MAX
+    assert b"0" not in tracking.producers and b"%d" % (2 * NAMES_MAX - 1) in tracking.producers
