@@ -287,6 +287,7 @@ class Streams:
         for stream in self.logs.values():
             if stream.segment is not None and stream.checkpoint < stream.segment.end:
                 try:
+                    self._files.give_room_back(stream.segment)
                     self._files.write_last_index(stream.segment, index_of(Snapshot(stream)))
                 except OSError as error:
                     log.warning("a stream's index cannot be written; the next start reads more", error=str(error))
