@@ -92,7 +92,7 @@ cdef class Journal:
     @cython.locals(length=Py_ssize_t, at=Py_ssize_t, p="unsigned char*", source="const unsigned char*", segment=Segment, noting=Noting)
     cdef int append_notes(self) except -1
     cpdef int append_closed(self) except -1
-    cdef int await_batch(self, Publisher publisher) except -1
+    cpdef int await_batch(self, Publisher publisher) except -1
     @cython.locals(publisher=Publisher, parts=list, log=Beside)
     cpdef object take_batch(self)
     @cython.locals(segment=Segment)
