@@ -41,8 +41,9 @@ HANDLERS: dict[type[Command], Callable[[StreamSession, Any], None]] = {
     **consuming.HANDLERS,
     **streams.HANDLERS,
 }
-# How long a client may take to answer a close before the socket is closed anyway.
-CLOSE_DEADLINE_S = 5.0
+# How long a client may take to answer a close before the socket is closed anyway: not long, because some never do and
+# notice only that.
+CLOSE_DEADLINE_S = 1.0
 # Commands of one connection handled before the loop turns to others.
 COMMANDS_A_TURN = 256
 # How often a session looks whether its client has read enough of its answers to be given more.
