@@ -6,11 +6,16 @@ the pages written since the last sync, or a flipped bit. Recovery is judged by w
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from pytest import MonkeyPatch
+
+from leveret.storage import stream_files, stream_recovery
 from tests.unit.storage.stream_bench import ENTRY, HEAD_BYTES, PAGE_BYTES, Message, Record, StreamBench, records_in
 
 SIZES = (0, 1, 7, 40, 300, 300, 1000, 5000, 20_000)
@@ -19,6 +24,18 @@ LARGE = 70_000
 VALUES = (None, None, b"red", b"green", b"blue")
 PRODUCERS = (None, None, b"anna", b"bert", b"c" * 255)
 CONSUMERS = (b"one", b"two")
+
+
+# How recovery changes files.
+CHANGES = (
+    (stream_recovery, "cut_file"),
+    (stream_recovery, "remove_files"),
+    (stream_files, "replace_file"),
+)
+
+
+class Interrupted(Exception):
+    """The broker was killed while it started."""
 
 
 class Kept(NamedTuple):
@@ -160,8 +177,31 @@ class StreamModel:
         for path in new[self.dice.randint(0, len(new)) :] if self.dice.random() < 0.3 else []:
             path.unlink()
         self.spoil_indexes()
+        for _ in range(self.dice.choice([0, 0, 1, 3])):
+            self.interrupt(self.dice.randrange(6))
         self.bench.open()
         self.after_a_crash()
+
+    def interrupt(self, count: int) -> None:
+        """A start that ends after so many changes of files, before or after the last of them."""
+        left = count
+
+        def interrupted(change: Callable[..., None]) -> Callable[..., None]:
+            def changed(*arguments: object) -> None:
+                nonlocal left
+                left -= 1
+                if left >= 0 or self.dice.random() < 0.5:
+                    change(*arguments)
+                if left < 0:
+                    raise Interrupted
+
+            return changed
+
+        with MonkeyPatch.context() as patch, suppress(Interrupted):
+            for module, name in CHANGES:
+                patch.setattr(module, name, interrupted(getattr(module, name)))
+            self.bench.open()
+            self.bench.die()
 
     def spoil_indexes(self) -> None:
         """An index may be lost or damaged: the segment tells all the same."""

@@ -25,7 +25,7 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("seed", range(scaled(8 if PURE else 40)))
+@pytest.mark.parametrize("seed", range(scaled(8 if PURE else 24)))
 def test_what_recovery_finds_is_what_the_model_has(tmp_path: Path, seed: int) -> None:
     dice = Random(seed)
     model = StreamModel(tmp_path, dice)
