@@ -73,10 +73,39 @@ def break_rules() -> None:
     release_early()
 
 
+def forget_producers() -> None:
+    """A stream that starts again knows no id of anybody."""
+    from leveret.core.stream_tracking import Tracking
+
+    read = Tracking.read
+
+    def forgetful(tracking: Tracking, data: bytes, at: int, end: int, whole: bool) -> int:
+        answer: int = read(tracking, data, at, end, whole)
+        tracking.producers.clear()
+        return answer
+
+    Tracking.read = forgetful
+
+
+def skip_messages() -> None:
+    """Readers of a stream do not get every hundredth message."""
+    from leveret.core.stream_consumer import StreamConsumer
+    from leveret.core.stream_cursor import Cursor
+
+    send = StreamConsumer.send
+
+    def careless(consumer: StreamConsumer, cursor: Cursor) -> int:
+        return 0 if cursor.offset % 100 == 50 else send(consumer, cursor)
+
+    StreamConsumer.send = careless
+
+
 BREAKAGES: Final[dict[str, Callable[[], None]]] = {
     "ignore-sync-errors": ignore_sync_errors,
     "forget-deliveries": forget_deliveries,
     "break-rules": break_rules,
+    "forget-producers": forget_producers,
+    "skip-messages": skip_messages,
 }
 
 

@@ -20,6 +20,11 @@ SAYS = {
     "hello.py": "two coffees, one tea\n",
     "retry_with_backoff.py": "works at last: worked after 2 retries\nnever works: rejected after 3 retries\n",
     "rpc.py": "12 squared is 144\n",
+    "streams.py": "from the start: [19, 20, 22, 25]\n"
+    "again, from the third: [22, 25]\n"
+    "of the last hour: [19, 20, 22, 25]\n"
+    "heat alarm: [19, 20, 22, 25]\n"
+    "heat alarm, later: [31]\n",
     "topics.py": "created: order.eu.created, order.us.created\n"
     "european: order.eu.created, order.eu.paid\n"
     "expensive: order.us.created, order.eu.paid\n",

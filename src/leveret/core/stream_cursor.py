@@ -141,11 +141,15 @@ class Cursor:
     def come(self):
         """There is more, on disk."""
         self.waiting = False
-        self.owner.cursor_ready()
+        if not self.closed:
+            self.owner.cursor_ready()
 
     def take_part(self, data, start, end, segment, place):
         """There is more, and this is it."""
         self.waiting = False
+        if self.closed:
+            # Just now, by another one who was told first.
+            return
         self.data = data
         self.p = data
         self.at = start

@@ -8,6 +8,9 @@ import fcntl
 import os
 from pathlib import Path
 
+# What may pass by itself; any other error of the disk is the end of a store.
+SHORTAGES = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
 
 def sync_directory(path: Path) -> None:
     """Makes the names in a directory as durable as its files: after every create, rename and unlink."""

@@ -7,13 +7,13 @@ rule, each deletion made durable before the next."""
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections.abc import Callable
 
 from leveret.core.compact import Compaction
 from leveret.core.contract import Queue
 from leveret.core.journal import Journal
 from leveret.core.segment import Segment
+from leveret.runtime.files import SHORTAGES
 from leveret.runtime.log import get_logger
 from leveret.storage.committer import Committer
 from leveret.storage.index_file import read_index
@@ -30,8 +30,7 @@ SPARSE_FACTOR = 4
 SPARSE_AGE_S = 1.0
 # How often it is looked for something to do.
 LOOK_EVERY_S = 0.05
-# What may pass by itself, and how long that is given; any other error of the disk is the end of the store.
-SHORTAGES = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+# How long a shortage is given.
 RETRY_S = 0.5
 
 

@@ -19,6 +19,7 @@ from leveret.core.rebuild import QueueBook
 from leveret.core.segment import Segment
 from leveret.core.shelf import Shelf
 from leveret.errors import StartupError
+from leveret.runtime.files import SHORTAGES
 from leveret.runtime.log import get_logger
 from leveret.storage.catalog_log import CatalogLog
 from leveret.storage.committer import Committer
@@ -26,7 +27,7 @@ from leveret.storage.damage import Damage, DamageReport
 from leveret.storage.file_head import HEAD_BYTES, directory_salt_in
 from leveret.storage.layout import CATALOG_SUFFIX, SEGMENT_SUFFIX, Layout, numbered_files, read_format, write_format
 from leveret.storage.loader import Loader
-from leveret.storage.reclaim import SHORTAGES, Reclaimer
+from leveret.storage.reclaim import Reclaimer
 from leveret.storage.recovery import RecoveredLog, Recovery, finish_books
 from leveret.storage.segment_files import SegmentFiles
 from leveret.storage.streams import Streams

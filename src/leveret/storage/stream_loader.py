@@ -61,16 +61,22 @@ class StreamLoader:
         if self._disk.busy:
             return
         self._files.trim_readers()
+        # Those who are asked for only now have their turn later.
         wanting, self._wanting = self._wanting, []
-        for i, cursor in enumerate(wanting):
-            if len(self._job) == READS_A_JOB:
-                self._wanting = wanting[i:] + self._wanting
-                break
-            if not cursor.closed:
-                self._add(cursor)
-        if self._job:
-            self._disk.submit()
-        self._kick()
+        try:
+            while wanting and len(self._job) < READS_A_JOB:
+                cursor = wanting.pop(0)
+                if not cursor.closed:
+                    self._add(cursor)
+        finally:
+            # Whatever went wrong with one reader, the others go on.
+            self._wanting = wanting + self._wanting
+            if self._job:
+                self._disk.submit()
+            elif wanting and not self._scheduled:
+                self._scheduled = True
+                self._loop.call_soon(self._start)
+            self._kick()
 
     def _add(self, cursor: Cursor) -> None:
         plan = cursor.next_read()
@@ -101,12 +107,14 @@ class StreamLoader:
             return
         job, self._job = self._job, []
         try:
-            for cursor, segment, buffer, size in job:
+            while job:
+                cursor, segment, buffer, size = job.pop(0)
                 self.reads_total += 1
                 self.read_bytes_total += size
                 self._finish(cursor, segment, buffer, size)
         finally:
             # Whatever went wrong with one reader, the others go on.
+            self._wanting += [cursor for cursor, *_ in job]
             if self._wanting and not self._scheduled:
                 self._start()
             self.trim()
@@ -188,7 +196,7 @@ class StreamLoader:
 
     def trim(self) -> None:
         """Closes files that are gone; if something is being read, when that is done."""
-        if not self._disk.busy:
+        if not self._disk.busy and not self._job:
             self._files.trim_readers()
 
     def close(self) -> None:

@@ -88,7 +88,10 @@ class StreamRecovery:
         """What is there counts as synced from now on, so it must be, and the index says so: what is damaged later is no
         torn end, and what was told is not found again."""
         segment, index = found.segment, found.index
-        if index is None or sealed or index.sealed or index.end < segment.end or segment.damaged:
+        assert found.scan is not None
+        # Either says so already: the index, or the log itself, as that of a stream that was idle for a moment does.
+        told = index is not None and not index.sealed and index.end == segment.end
+        if sealed or segment.damaged or not (told or found.scan.synced_offset >= found.next_offset):
             fd = os.open(found.path, os.O_RDWR | os.O_CLOEXEC)
             try:
                 os.fsync(fd)

@@ -17,6 +17,7 @@ from leveret.core.stream_scan import StreamScan, first_since
 from leveret.core.stream_segment import StreamSegment, find_stamp, place_of
 from leveret.core.stream_tracking import Tracking
 from leveret.runtime.disk_thread import DiskThread
+from leveret.runtime.files import SHORTAGES
 from leveret.runtime.log import get_logger
 from leveret.storage.damage import DamageReport
 from leveret.storage.file_head import HEAD_BYTES
@@ -200,7 +201,11 @@ class Streams:
         try:
             await work
         except OSError as error:
-            self._fail(f"the files of a stream cannot be kept: {error}")
+            if error.errno in SHORTAGES:
+                # An index that is not written stays in memory, a file that is not deleted goes another time.
+                log.warning("the files of a stream cannot be kept", error=error.strerror)
+                return
+            self._fail(f"the disk failed: {error.strerror} (files of a stream)")
 
     # ---- retention
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from leveret.storage import stream_files
-from tests.unit.storage.stream_bench import StreamBench
+from tests.unit.storage.stream_bench import Reader, StreamBench
 
 Make = Callable[..., StreamBench]
 
@@ -119,3 +120,35 @@ def test_a_damaged_segment_goes_into_quarantine(make_bench: Make) -> None:
     bench.retain(1)
     assert [path.name for path in bench.layout.quarantine.iterdir()] == ["stream-0000000007-0000000001.segment"]
     assert len(bench.files()) == 1
+
+
+@pytest.mark.parametrize(("number", "fatal"), [(errno.ENOSPC, False), (errno.EDQUOT, False), (errno.EIO, True)])
+def test_an_index_that_cannot_be_written(
+    make_bench: Make, monkeypatch: pytest.MonkeyPatch, number: int, fatal: bool
+) -> None:
+    """For lack of room: it stays in memory, and readers find their way. Anything else is the end."""
+    bench = make_bench(4096)
+
+    def failing(path: Path, data: bytes) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(stream_files, "replace_file", failing)
+    for _ in range(30):
+        bench.append(b"x" * 500)
+    bench.commit()
+    assert len(bench.files()) > 3 and bench.indexes() == []
+    assert bool(bench.failures) == fatal
+    assert [message.offset for message in bench.read_all(20)] == list(range(20, 30))
+
+
+def test_a_disk_that_cannot_be_read_is_the_end(make_bench: Make, tmp_path: Path) -> None:
+    """Other than damage, nobody knows what is still good."""
+    bench = make_bench()
+    bench.append(b"x" * 500)
+    bench.commit()
+    # A directory cannot be read like a file.
+    bench.streams._files._readers[bench.log.segment] = os.open(tmp_path, os.O_RDONLY)
+    reader = Reader(bench, 0)
+    reader.take()
+    bench.wait(lambda: bool(bench.failures))
+    assert "cannot be read" in bench.failures[0] and reader.got == []

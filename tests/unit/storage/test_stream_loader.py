@@ -227,3 +227,49 @@ def test_a_segment_that_somebody_deleted_is_passed_over(make_bench: Make) -> Non
     bench.files()[1].unlink()
     assert [message.offset for message in bench.read_all()] == [*range(first), *range(second, 100)]
     assert bench.streams._loader.damaged_total == 1
+
+
+class Broken(Reader):
+    """An owner that fails when it is told."""
+
+    def cursor_ready(self) -> None:
+        super().cursor_ready()
+        raise RuntimeError("broken")
+
+
+def test_a_reader_that_fails_holds_up_nobody(make_bench: Make) -> None:
+    bench = make_bench(8192)
+    for number in range(100):
+        bench.append(b"%d" % number * 100)
+    bench.commit()
+    told: list[object] = []
+    bench.loop.set_exception_handler(lambda _, context: told.append(context["exception"]))
+    readers = [(Broken if number % 3 == 0 else Reader)(bench, number) for number in range(20)]
+    for reader in readers:
+        reader.take()
+    good = [reader for reader in readers if not isinstance(reader, Broken)]
+    bench.wait(lambda: all(reader.cursor.waiting for reader in good))
+    for reader in good:
+        assert offsets(reader)[-1] == 99
+    assert told
+
+
+def test_one_that_another_closes_is_not_told(make_bench: Make) -> None:
+    """Both wait at the tail; the first to be told closes the other."""
+    bench = make_bench()
+    first, second = Reader(bench, 0), Reader(bench, 0)
+    first.take()
+    second.take()
+
+    class Closing(Reader):
+        def cursor_ready(self) -> None:
+            second.cursor.close()
+
+    first.cursor.close()
+    bench.log.waiting.reverse()
+    closing = Closing(bench, 0)
+    closing.take()
+    bench.log.waiting.reverse()
+    bench.append(b"x")
+    bench.commit()
+    assert second.got == [] and second.wakes == 0 and second.cursor.data is None
