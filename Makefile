@@ -78,7 +78,7 @@ deps-system: ## as root on Debian: the system packages that the tests and the be
 clean: ## remove everything that make made
 	rm -rf $(VENV) .cache build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
 	find src -name '*.so' -delete
-	rm -f src/leveret/*/*.c
+	find src -name '*.c' -delete
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ---- what the targets stand on; a stamp is newer than everything it was made from
@@ -96,7 +96,7 @@ $(VENV)/.build $(VENV)/.run $(VENV)/.test $(VENV)/.dev: $(VENV)/.%: requirements
 # Without build isolation, although that works too (tests/tidy/test_install.py): a Cython that stays where it is
 # compiles again only what changed. build/ keeps what is compiled; what has left src/ must not be installed from it.
 $(VENV)/.installed: $(SOURCES) $(VENV)/.build $(VENV)/.run
-	@for object in build/lib*/leveret/*/*.so; do \
+	@for object in $$(find build/lib* -name '*.so' 2>/dev/null); do \
 		module=$${object#build/lib*/}; test -e "src/$${module%%.*}.pxd" || rm -f "$$object"; \
 	done
 	@find build/lib* -name '*.p*' -type f -delete 2>/dev/null || true

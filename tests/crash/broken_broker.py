@@ -75,7 +75,7 @@ def break_rules() -> None:
 
 def forget_producers() -> None:
     """A stream that starts again knows no id of anybody."""
-    from leveret.core.stream_tracking import Tracking
+    from leveret.core.stream.tracking import Tracking
 
     read = Tracking.read
 
@@ -89,8 +89,8 @@ def forget_producers() -> None:
 
 def skip_messages() -> None:
     """Readers of a stream do not get every hundredth message."""
-    from leveret.core.stream_consumer import StreamConsumer
-    from leveret.core.stream_cursor import Cursor
+    from leveret.core.stream.consumer import StreamConsumer
+    from leveret.core.stream.cursor import Cursor
 
     send = StreamConsumer.send
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from pytest import MonkeyPatch
 
-from leveret.storage import stream_files, stream_recovery
+from leveret.storage.stream import files as stream_files
+from leveret.storage.stream import stream_recovery
 from tests.unit.storage.stream_bench import ENTRY, HEAD_BYTES, PAGE_BYTES, Message, Record, StreamBench, records_in
 
 SIZES = (0, 1, 7, 40, 300, 300, 1000, 5000, 20_000)

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from leveret.core.stream_segment import make_bloom
+from leveret.core.stream.segment import make_bloom
 from tests.conftest import PURE
 from tests.fuzz.effort import scaled
 from tests.unit.storage.stream_bench import Message, Reader, StreamBench

@@ -9,8 +9,8 @@ import struct
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leveret.core.stream_content import with_offset
-from leveret.core.stream_entries import expand
+from leveret.core.stream.content import with_offset
+from leveret.core.stream.entries import expand
 from tests.fuzz.effort import effort
 
 RAW, SUBBATCH = 1, 2

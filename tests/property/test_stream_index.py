@@ -8,7 +8,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.core.stream_segment import (
+from leveret.core.stream.segment import (
     StreamSegment,
     find_offset,
     find_place,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from leveret.broker.access import READ
 from leveret.broker.broker import Broker
 from leveret.broker.topology import Requester, Topology, queue_text
-from leveret.core.stream_queue import StreamQueue
+from leveret.core.stream.queue import StreamQueue
 from leveret.errors import SoftError
 from leveret.queues.stream_offset import LAST, NEXT, Start, read_start
 

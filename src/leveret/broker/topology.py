@@ -16,7 +16,7 @@ from leveret.catalog import commands
 from leveret.catalog.arguments import DEDUPLICATION_CHECKS, assert_same_argument, assert_same_property
 from leveret.catalog.records import Arguments, BindingRecord, ExchangeRecord, QueueRecord
 from leveret.core.contract import Queue
-from leveret.core.stream_queue import StreamQueue
+from leveret.core.stream.queue import StreamQueue
 from leveret.errors import HardError, SoftError
 from leveret.queues.queue_type import check_dead_letter_exchange
 from leveret.queues.registry import DEFAULT, kind_from_arguments, known_kind, queue_type

@@ -20,7 +20,7 @@
 In the log of a stream the sequence is the offset of a message, so it grows by as many as a record has:
     ENTRY   like MESSAGE, but: 17 flags, 20 how many messages it has; no targets, the filter value instead
     TRACK   17 whether it has all that is tracked or what changed, 20 how many that are, 24 u64 the offset up to which
-            everything was synced before; what is tracked, see core.stream_tracking. Its sequence is the next entry's
+            everything was synced before; what is tracked, see core.stream.tracking. Its sequence is the next entry's
 
 A record starts at a multiple of 8. Numbers are big-endian. The end of a log is where no record with a good checksum
 and the next sequence stands: no magic, no NULs, no holes are looked for. What is written together is a batch: messages,

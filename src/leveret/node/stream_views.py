@@ -11,8 +11,8 @@ from leveret.node.storage_views import as_text, moment, pairs, plain_deep
 
 if TYPE_CHECKING:
     from leveret.catalog.records import QueueRecord
-    from leveret.storage.stream_entry import StoredEntry
-    from leveret.storage.stream_inspect import StreamContents
+    from leveret.storage.stream.entry import StoredEntry
+    from leveret.storage.stream.inspect import StreamContents
 
 # How many names a check shows of each stream; a dump shows all.
 NAMES_SHOWN_MAX = 20

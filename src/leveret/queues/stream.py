@@ -6,7 +6,7 @@ from leveret.catalog.policy_keys import SEGMENT_BYTES_MAX, age_s
 from leveret.catalog.records import Arguments, QueueRecord
 from leveret.core.contract import Queue
 from leveret.core.office import Office
-from leveret.core.stream_queue import StreamQueue
+from leveret.core.stream.queue import StreamQueue
 from leveret.errors import SoftError
 from leveret.queues.queue_type import Stock, validate_arguments
 

@@ -9,7 +9,7 @@ from leveret.broker.topology import REPLY_TO_PREFIX, queue_text
 from leveret.catalog import arguments as check
 from leveret.core.consumer import Consumer, Getter
 from leveret.core.contract import Queue
-from leveret.core.stream_queue import StreamQueue
+from leveret.core.stream.queue import StreamQueue
 from leveret.errors import HardError, SoftError
 from leveret.session.ack_timeouts import expect_acks
 from leveret.session.channel import ChannelDesk

@@ -24,9 +24,9 @@ from leveret.core.consumer import Consumer
 from leveret.core.field_types import Int64
 from leveret.core.message import new_message
 from leveret.core.properties import encode_properties, parse_properties
-from leveret.core.stream_consumer import StreamConsumer
-from leveret.core.stream_queue import StreamQueue, octets_of
-from leveret.core.stream_segment import make_bloom
+from leveret.core.stream.consumer import StreamConsumer
+from leveret.core.stream.queue import StreamQueue, octets_of
+from leveret.core.stream.segment import make_bloom
 from leveret.errors import HardError, SoftError
 from leveret.queues.stream_offset import ARGUMENT, Start, read_start
 from leveret.session.channel import ChannelDesk

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from leveret.core.batch import Batch
 from leveret.core.journal import Journal
-from leveret.core.stream_log import Part
+from leveret.core.stream.log import Part
 from leveret.runtime.disk_thread import DiskThread
 from leveret.runtime.log import get_logger
 from leveret.storage.catalog_log import CatalogLog

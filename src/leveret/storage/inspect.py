@@ -2,7 +2,7 @@
 
 Goes by storage.survey, as a start does, so what a start would drop is left out here. Works beside a running broker:
 what is being written meanwhile looks like a torn end, and a segment that goes away is left out. Reads one segment at a
-time; beside that, memory holds what a start would hold, 32 octets a message. Streams are storage.stream_inspect's. Does
+time; beside that, memory holds what a start would hold, 32 octets a message. Streams are storage.stream.inspect's. Does
 not know what the catalog's commands mean: whoever asks does. Called by `leveret storage`."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from leveret.storage.layout import (
     numbered_files,
     read_format,
 )
-from leveret.storage.stream_inspect import StreamsInspection
+from leveret.storage.stream.inspect import StreamsInspection
 from leveret.storage.survey import TORN, Step, Survey
 
 SLOT_BYTES = 32

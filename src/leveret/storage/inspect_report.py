@@ -1,4 +1,4 @@
-"""What a look into a data directory comes to, as plain data. Filled by storage.inspect and storage.stream_inspect."""
+"""What a look into a data directory comes to, as plain data. Filled by storage.inspect and storage.stream.inspect."""
 
 from __future__ import annotations
 

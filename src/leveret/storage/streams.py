@@ -1,6 +1,6 @@
 """The streams of a store: their logs, files, readers and retention, as one thing with a small face.
 
-Logs (core.stream_log) call it their keeper. What blocks runs in the files' thread or the loader's; the loop only makes
+Logs (core.stream.log) call it their keeper. What blocks runs in the files' thread or the loader's; the loop only makes
 files and plans."""
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from leveret.core.journal import Journal
-from leveret.core.stream_cursor import Cursor
-from leveret.core.stream_log import Part, Snapshot, StreamLog
-from leveret.core.stream_scan import StreamScan, first_since
-from leveret.core.stream_segment import StreamSegment, find_stamp, place_of
-from leveret.core.stream_tracking import Tracking
+from leveret.core.stream.cursor import Cursor
+from leveret.core.stream.log import Part, Snapshot, StreamLog
+from leveret.core.stream.scan import StreamScan, first_since
+from leveret.core.stream.segment import StreamSegment, find_stamp, place_of
+from leveret.core.stream.tracking import Tracking
 from leveret.runtime.disk_thread import DiskThread
 from leveret.runtime.files import SHORTAGES
 from leveret.runtime.log import get_logger
@@ -24,12 +24,12 @@ from leveret.storage.damage import DamageReport
 from leveret.storage.file_head import HEAD_BYTES
 from leveret.storage.layout import Layout
 from leveret.storage.segment_files import SegmentFiles
-from leveret.storage.stream_files import StreamFiles
-from leveret.storage.stream_index import index_of, index_of_sealed, read_stream_index
-from leveret.storage.stream_loader import StreamLoader
-from leveret.storage.stream_recovery import StreamRecovery
-from leveret.storage.stream_search import claimed_length, find_next_record
-from leveret.storage.stream_survey import StreamSurvey
+from leveret.storage.stream.files import StreamFiles
+from leveret.storage.stream.index import index_of, index_of_sealed, read_stream_index
+from leveret.storage.stream.loader import StreamLoader
+from leveret.storage.stream.recovery import StreamRecovery
+from leveret.storage.stream.search import claimed_length, find_next_record
+from leveret.storage.stream.survey import StreamSurvey
 
 log = get_logger(__name__)
 

@@ -13,12 +13,12 @@ from leveret.core.message import new_message
 from leveret.core.office import Office
 from leveret.core.outbox import Outbox
 from leveret.core.properties import encode_properties, parse_properties
-from leveret.core.stream_chunk import CHUNK_BYTES_MAX, StreamSubscription
-from leveret.core.stream_connection import StreamConnection
-from leveret.core.stream_intake import StreamPublisher
-from leveret.core.stream_log import StreamLog
-from leveret.core.stream_queue import StreamQueue
-from leveret.core.stream_segment import StreamSegment, find_offset, place_of
+from leveret.core.stream.chunk import CHUNK_BYTES_MAX, StreamSubscription
+from leveret.core.stream.connection import StreamConnection
+from leveret.core.stream.intake import StreamPublisher
+from leveret.core.stream.log import StreamLog
+from leveret.core.stream.queue import StreamQueue
+from leveret.core.stream.segment import StreamSegment, find_offset, place_of
 from tests.unit.core.fake_disk import FakeDisk
 
 HEAD_BYTES = 64

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from leveret.core.stream_consumer import StreamConsumer
-from leveret.core.stream_segment import make_bloom
+from leveret.core.stream.consumer import StreamConsumer
+from leveret.core.stream.segment import make_bloom
 from tests.conformance import amqp_codec
 from tests.unit.core.stream_client_bench import StreamBench
 from tests.unit.queues.dataplane import Sent, Workbench, message

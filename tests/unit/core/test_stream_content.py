@@ -8,7 +8,7 @@ import pytest
 
 from leveret.core.message import new_message
 from leveret.core.properties import encode_properties, parse_properties
-from leveret.core.stream_content import message_at, with_offset
+from leveret.core.stream.content import message_at, with_offset
 from tests.conformance import amqp_codec
 from tests.unit.core.test_stream_consumer import Reading
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from leveret.core.stream_cursor import Cursor
-from leveret.core.stream_segment import make_bloom
+from leveret.core.stream.cursor import Cursor
+from leveret.core.stream.segment import make_bloom
 from tests.unit.core.stream_client_bench import StreamBench
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from leveret.core.stream_log import StreamLog
-from leveret.core.stream_segment import StreamSegment
+from leveret.core.stream.log import StreamLog
+from leveret.core.stream.segment import StreamSegment
 from tests.unit.core.stream_client_bench import FakeKeeper, StreamBench
 
 ENTRY, TRACK = 6, 7

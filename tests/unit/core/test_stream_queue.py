@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leveret.core.contract import Subscriber
-from leveret.core.stream_queue import StreamQueue, octets_of
+from leveret.core.stream.queue import StreamQueue, octets_of
 from leveret.errors import HardError
 from tests.unit.core.stream_client_bench import StreamBench
 from tests.unit.queues.dataplane import Workbench, message, publish_frames

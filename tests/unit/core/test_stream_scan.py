@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from leveret.core.records import sealed
-from leveret.core.stream_scan import StreamScan, first_since
-from leveret.core.stream_segment import StreamSegment
-from leveret.core.stream_tracking import Tracking
+from leveret.core.stream.scan import StreamScan, first_since
+from leveret.core.stream.segment import StreamSegment
+from leveret.core.stream.tracking import Tracking
 from tests.unit.core.stream_client_bench import HEAD_BYTES, StreamBench
 
 SALT = 0

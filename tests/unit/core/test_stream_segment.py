@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leveret.core.stream_segment import StreamSegment, find_offset, find_stamp, make_bloom, may_match, place_of
+from leveret.core.stream.segment import StreamSegment, find_offset, find_stamp, make_bloom, may_match, place_of
 
 BLOCK_BYTES = 40
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leveret.core.stream_tracking import Tracking
+from leveret.core.stream.tracking import Tracking
 
 NAMES_MAX = 10_000
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from leveret.node.cli import main
 from leveret.node.stream_views import NAMES_SHOWN_MAX, PROGRESS_S, Progress, entry_fields, entry_text, stream_lines
-from leveret.storage.stream_entry import StoredEntry
+from leveret.storage.stream.entry import StoredEntry
 from leveret.testing import Broker
 
 STREAM = {"x-queue-type": "stream"}

@@ -15,8 +15,8 @@ from leveret.core.batch import Batch
 from leveret.core.journal import Journal
 from leveret.core.records import sealed
 from leveret.core.segment import Segment
-from leveret.core.stream_cursor import Cursor
-from leveret.core.stream_log import Snapshot, StreamLog
+from leveret.core.stream.cursor import Cursor
+from leveret.core.stream.log import Snapshot, StreamLog
 from leveret.storage.damage import DamageReport
 from leveret.storage.layout import Layout
 from leveret.storage.streams import Streams

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from leveret.core.batch import Publisher
-from leveret.core.stream_log import StreamLog
-from leveret.core.stream_queue import StreamQueue
+from leveret.core.stream.log import StreamLog
+from leveret.core.stream.queue import StreamQueue
 from leveret.storage import committer
 from leveret.storage.store import Store, StoreSettings
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leveret.storage import stream_files
+from leveret.storage.stream import files as stream_files
 from tests.unit.storage.stream_bench import Reader, StreamBench
 
 Make = Callable[..., StreamBench]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leveret.storage.stream_index import StreamIndex, encode_stream_index, read_stream_index
+from leveret.storage.stream.index import StreamIndex, encode_stream_index, read_stream_index
 
 INDEX = StreamIndex(7, False, 100, 250, 1000, 2000, 98_304, b"tracked", b"b" * 80)
 

@@ -12,8 +12,8 @@ import pytest
 
 from leveret.storage.inspect_report import KnownIds, Report
 from leveret.storage.layout import Layout
-from leveret.storage.stream_inspect import StreamsInspection
-from leveret.storage.stream_survey import LOST_END, LOST_SEGMENT, MISSING_SEGMENT
+from leveret.storage.stream.inspect import StreamsInspection
+from leveret.storage.stream.survey import LOST_END, LOST_SEGMENT, MISSING_SEGMENT
 from tests.unit.storage.stream_bench import ENTRY, SALT, STREAM_ID, TRACK, StreamBench, records_in
 
 KNOWN = KnownIds(set(), set(), STREAM_ID + 1, {STREAM_ID})
@@ -345,7 +345,7 @@ def test_an_index_that_does_not_say_what_is_there(bench: StreamBench, number: in
     """A start believes it, so readers would be misled."""
     from dataclasses import replace
 
-    from leveret.storage.stream_index import encode_stream_index, read_stream_index
+    from leveret.storage.stream.index import encode_stream_index, read_stream_index
 
     filled(bench)
     bench.stop_cleanly()

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from leveret.core.stream_cursor import Cursor
-from leveret.core.stream_segment import make_bloom
-from leveret.storage import stream_search
+from leveret.core.stream.cursor import Cursor
+from leveret.core.stream.segment import make_bloom
+from leveret.storage.stream import search as stream_search
 from tests.unit.storage.stream_bench import ENTRY, Reader, Record, StreamBench, records_in
 
 Make = Callable[..., StreamBench]

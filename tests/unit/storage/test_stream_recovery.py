@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from leveret.storage import stream_search
-from leveret.storage.stream_index import read_stream_index
+from leveret.storage.stream import search as stream_search
+from leveret.storage.stream.index import read_stream_index
 from tests.unit.storage.stream_bench import ENTRY, HEAD_BYTES, TRACK, Record, StreamBench, records_in
 
 Make = Callable[..., StreamBench]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from leveret.core.records import command_record, sealed
-from leveret.storage import stream_search
-from leveret.storage.stream_search import claimed_length, find_next_record
+from leveret.storage.stream import search as stream_search
+from leveret.storage.stream.search import claimed_length, find_next_record
 
 SALT = 77
 

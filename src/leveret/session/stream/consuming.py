@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from leveret.broker.access import READ
 from leveret.broker.stream_groups import GroupKey
-from leveret.core.stream_chunk import CHUNK_BYTES_MAX, StreamSubscription
+from leveret.core.stream.chunk import CHUNK_BYTES_MAX, StreamSubscription
 from leveret.errors import SoftError
 from leveret.runtime.log import get_logger
 from leveret.session.stream.publishing import unwatch

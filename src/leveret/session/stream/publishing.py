@@ -1,4 +1,4 @@
-"""Commands of publishers. Publishing itself is the data plane's (core/stream_intake.py)."""
+"""Commands of publishers. Publishing itself is the data plane's (core/stream/intake.py)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from leveret.broker.access import READ, WRITE
-from leveret.core.stream_intake import StreamPublisher
+from leveret.core.stream.intake import StreamPublisher
 from leveret.errors import SoftError
 from leveret.session.stream.streams import find_stream
 from leveret.wire import stream_commands as commands

@@ -17,8 +17,8 @@ from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import Topology
 from leveret.broker.vhost import LiveVhost
 from leveret.core.outbox import Outbox
-from leveret.core.stream_connection import StreamConnection
-from leveret.core.stream_intake import StreamPublisher
+from leveret.core.stream.connection import StreamConnection
+from leveret.core.stream.intake import StreamPublisher
 from leveret.errors import AlreadyExists, AmqpError, HardError
 from leveret.runtime.log import get_logger
 from leveret.runtime.network import PAUSE_DISK, Pump, Switchboard

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from leveret.broker.access import CONFIGURE, READ
 from leveret.broker.topology import RESERVED_PREFIX, strip_line_ends
 from leveret.broker.vhost import octets
-from leveret.core.stream_queue import StreamQueue
+from leveret.core.stream.queue import StreamQueue
 from leveret.errors import SoftError
 from leveret.wire import stream_commands as commands
 from leveret.wire.limits import SHORTSTR_BYTES_MAX

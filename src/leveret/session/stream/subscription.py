@@ -1,6 +1,6 @@
 """One subscription of a stream client: where it begins, and whose turn it is if it is one of a group.
 
-The data plane sends (core/stream_chunk.py); this decides when it may. As a member of a group it tells the client when
+The data plane sends (core/stream/chunk.py); this decides when it may. As a member of a group it tells the client when
 it becomes active, and begins where the client answers; when it hands over it stops at once, and is done when the
 client says so."""
 
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from leveret.broker.stream_groups import GroupKey
-from leveret.core.stream_chunk import StreamSubscription
-from leveret.core.stream_queue import StreamQueue
+from leveret.core.stream.chunk import StreamSubscription
+from leveret.core.stream.queue import StreamQueue
 from leveret.queues.stream_offset import FIRST, LAST, NEXT, Start
 from leveret.wire import stream_commands as commands
 from leveret.wire.stream_codes import OffsetType

@@ -8,10 +8,10 @@ from leveret.core.message cimport Message, make_message
 from leveret.core.octets cimport read_u16, read_u32, read_u64, take
 from leveret.core.properties cimport Properties
 from leveret.core.records cimport MESSAGE_HEAD_BYTES
-from leveret.core.stream_content cimport with_offset, write_entry
-from leveret.core.stream_cursor cimport Cursor
-from leveret.core.stream_log cimport RAW, SUBBATCH
-from leveret.core.stream_queue cimport StreamQueue
+from leveret.core.stream.content cimport with_offset, write_entry
+from leveret.core.stream.cursor cimport Cursor
+from leveret.core.stream.log cimport RAW, SUBBATCH
+from leveret.core.stream.queue cimport StreamQueue
 
 cdef unsigned long long NEVER
 cdef Properties NO_PROPERTIES

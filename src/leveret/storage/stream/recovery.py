@@ -2,22 +2,22 @@
 was judged kept for the next start.
 
 Everything done here can be done again: a crash in the middle of it, or right after, finds the same. The judging is
-storage.stream_survey's. Blocks."""
+storage.stream.survey's. Blocks."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 
-from leveret.core.stream_segment import StreamSegment
-from leveret.core.stream_tracking import Tracking
+from leveret.core.stream.segment import StreamSegment
+from leveret.core.stream.tracking import Tracking
 from leveret.runtime.files import cut_file, remove_files, sync_directory
 from leveret.runtime.log import get_logger
 from leveret.storage.damage import DamageReport
 from leveret.storage.file_head import HEAD_BYTES
-from leveret.storage.stream_files import StreamFiles
-from leveret.storage.stream_index import index_of_found, index_of_sealed
-from leveret.storage.stream_survey import FoundSegment, Step, StreamSurvey
+from leveret.storage.stream.files import StreamFiles
+from leveret.storage.stream.index import index_of_found, index_of_sealed
+from leveret.storage.stream.survey import FoundSegment, Step, StreamSurvey
 
 log = get_logger(__name__)
 

@@ -10,7 +10,7 @@ import cython
 if not cython.compiled:
     from leveret.core.pure_octets import read_u32, read_u64
     from leveret.core.records import ENTRY, padded
-    from leveret.core.stream_segment import find_place, may_match, place_of
+    from leveret.core.stream.segment import find_place, may_match, place_of
 
 # The first read is short, and each that follows it twice as long, up to the second.
 READ_BYTES_MIN = 32768

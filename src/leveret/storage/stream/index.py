@@ -7,7 +7,7 @@
     24 u64       first offset
 
 It is written for what is synced only, so everything up to where it ends was on disk. What is tracked is not in that of
-a sealed segment, because the next one starts with it. See core.stream_segment for the blocks."""
+a sealed segment, because the next one starts with it. See core.stream.segment for the blocks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leveret.core.records import checksum
-from leveret.core.stream_log import Snapshot
-from leveret.core.stream_segment import StreamSegment
-from leveret.core.stream_tracking import Tracking
+from leveret.core.stream.log import Snapshot
+from leveret.core.stream.segment import StreamSegment
+from leveret.core.stream.tracking import Tracking
 from leveret.storage.layout import FORMAT_VERSION
 
 WHAT = b"LVRT-six"

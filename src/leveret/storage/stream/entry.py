@@ -9,11 +9,11 @@ from typing import Any
 
 from leveret.core.properties import parse_properties
 from leveret.core.records import checked_length
-from leveret.core.stream_segment import StreamSegment, find_offset, place_of
+from leveret.core.stream.segment import StreamSegment, find_offset, place_of
 from leveret.storage.file_head import HEAD_BYTES
-from leveret.storage.stream_files import StreamFiles
-from leveret.storage.stream_index import read_stream_index
-from leveret.storage.stream_search import ENTRY, ENTRY_HEAD_BYTES, RECORD_HEAD_BYTES, claimed_length, find_next_record
+from leveret.storage.stream.files import StreamFiles
+from leveret.storage.stream.index import read_stream_index
+from leveret.storage.stream.search import ENTRY, ENTRY_HEAD_BYTES, RECORD_HEAD_BYTES, claimed_length, find_next_record
 
 WINDOW_BYTES = 1024 * 1024
 RAW = 1

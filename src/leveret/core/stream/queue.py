@@ -1,17 +1,17 @@
 """A stream as a queue: it takes messages like any other, and its consumers read without taking anything away.
 
-A pure machine on top of the stream's log. Every consumer has a place of its own (core.stream_consumer); acks give
+A pure machine on top of the stream's log. Every consumer has a place of its own (core.stream.consumer); acks give
 credit, and for a consumer with a name they are how far it has come."""
 
 import cython
 
 from leveret.core.contract import Queue
-from leveret.core.stream_cursor import Cursor
+from leveret.core.stream.cursor import Cursor
 from leveret.errors import HardError
 
 if not cython.compiled:
     from leveret.core.contract import ACCEPTED, KNOWN
-    from leveret.core.stream_log import REWRITE
+    from leveret.core.stream.log import REWRITE
 
 PRODUCER_HEADER = "x-producer-name"
 ID_HEADER = "x-publishing-id"

@@ -8,7 +8,7 @@ to the last whole part, so a message is never there without its producer's id, n
 import cython
 
 from leveret.core.batch import Beside
-from leveret.core.stream_tracking import Tracking
+from leveret.core.stream.tracking import Tracking
 
 if not cython.compiled:
     from leveret.core.pure_octets import clear_octets, copy_octets, write_u16, write_u32, write_u64

@@ -20,7 +20,7 @@ if not cython.compiled:
         write_u64,
     )
     from leveret.core.records import MESSAGE_HEAD_BYTES
-    from leveret.core.stream_log import REWRITE
+    from leveret.core.stream.log import REWRITE
 
     HEADERS_BIT = 0x2000
     CONTENT_TYPE_BIT = 0x8000

@@ -5,7 +5,7 @@ from leveret.core.contract cimport ACCEPTED, KNOWN, Entry, Queue, Subscriber
 from leveret.core.message cimport Message
 from leveret.core.office cimport Office
 from leveret.core.properties cimport Properties
-from leveret.core.stream_log cimport REWRITE, StreamLog
+from leveret.core.stream.log cimport REWRITE, StreamLog
 
 cdef Py_ssize_t NAME_BYTES_MAX
 

@@ -11,12 +11,12 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from pathlib import Path
 
-from leveret.core.stream_log import StreamLog
-from leveret.core.stream_segment import StreamSegment
+from leveret.core.stream.log import StreamLog
+from leveret.core.stream.segment import StreamSegment
 from leveret.runtime.files import remove_files, replace_file, sync_directory, write_all
 from leveret.storage.file_head import HEAD_BYTES, STREAM, encode_head, file_salt
 from leveret.storage.layout import INDEX_SUFFIX, SEGMENT_SUFFIX, Layout, numbered_files
-from leveret.storage.stream_index import StreamIndex, encode_stream_index
+from leveret.storage.stream.index import StreamIndex, encode_stream_index
 
 # Descriptors kept open for writing and for reading; the others are opened when needed.
 WRITERS_MAX = 256

@@ -9,14 +9,14 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from leveret.core.stream_cursor import RESULT_BYTES, Cursor
-from leveret.core.stream_segment import StreamSegment, find_offset, place_of
+from leveret.core.stream.cursor import RESULT_BYTES, Cursor
+from leveret.core.stream.segment import StreamSegment, find_offset, place_of
 from leveret.runtime.disk_thread import DiskThread
 from leveret.runtime.log import get_logger
 from leveret.storage.file_head import HEAD_BYTES
 from leveret.storage.record_checker import RecordChecker
-from leveret.storage.stream_files import StreamFiles
-from leveret.storage.stream_search import claimed_length, find_next_record
+from leveret.storage.stream.files import StreamFiles
+from leveret.storage.stream.search import claimed_length, find_next_record
 
 log = get_logger(__name__)
 

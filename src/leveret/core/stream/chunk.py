@@ -10,7 +10,7 @@ import zlib
 import cython
 
 from leveret.core.amqp10 import data_head, head_amqp10, to_amqp10
-from leveret.core.stream_segment import make_bloom
+from leveret.core.stream.segment import make_bloom
 
 if not cython.compiled:
     from leveret.core.pure_octets import (
@@ -25,7 +25,7 @@ if not cython.compiled:
         write_u64,
     )
     from leveret.core.records import MESSAGE_HEAD_BYTES
-    from leveret.core.stream_log import RAW, SUBBATCH
+    from leveret.core.stream.log import RAW, SUBBATCH
 
 DELIVER = 8
 # A chunk's octets of entries, unless one alone has more, and its entries.

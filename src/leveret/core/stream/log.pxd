@@ -4,8 +4,8 @@ from leveret.core.batch cimport Beside
 from leveret.core.journal cimport Journal
 from leveret.core.octets cimport clear_octets, copy_octets, write_u16, write_u32, write_u64
 from leveret.core.records cimport ENTRY, HEAD_BYTES, MESSAGE_HEAD_BYTES, TRACK, padded, write_head
-from leveret.core.stream_segment cimport StreamSegment
-from leveret.core.stream_tracking cimport Tracking
+from leveret.core.stream.segment cimport StreamSegment
+from leveret.core.stream.tracking cimport Tracking
 
 # Flags of an entry
 cdef enum:

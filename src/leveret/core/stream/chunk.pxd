@@ -6,10 +6,10 @@ from leveret.core.octets cimport (
 )
 from leveret.core.outbox cimport Outbox
 from leveret.core.records cimport MESSAGE_HEAD_BYTES
-from leveret.core.stream_cursor cimport Cursor
-from leveret.core.stream_log cimport RAW, SUBBATCH
-from leveret.core.stream_queue cimport StreamQueue
-from leveret.core.stream_segment cimport make_bloom
+from leveret.core.stream.cursor cimport Cursor
+from leveret.core.stream.log cimport RAW, SUBBATCH
+from leveret.core.stream.queue cimport StreamQueue
+from leveret.core.stream.segment cimport make_bloom
 
 cdef unsigned int DELIVER, MAGIC_AND_VERSION, EPOCH
 cdef Py_ssize_t ENTRIES_MAX, GAP_BYTES_MAX, FRAME_HEAD, CHUNK_HEAD, CREDIT_MAX

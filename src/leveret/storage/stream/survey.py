@@ -13,15 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from leveret.core.stream_scan import StreamScan
-from leveret.core.stream_segment import StreamSegment
-from leveret.core.stream_tracking import Tracking
+from leveret.core.stream.scan import StreamScan
+from leveret.core.stream.segment import StreamSegment
+from leveret.core.stream.tracking import Tracking
 from leveret.storage.damage import Damage
 from leveret.storage.file_head import HEAD_BYTES
 from leveret.storage.layout import SEGMENT_SUFFIX
-from leveret.storage.stream_files import StreamFiles
-from leveret.storage.stream_index import StreamIndex, read_stream_index
-from leveret.storage.stream_search import find_next_record
+from leveret.storage.stream.files import StreamFiles
+from leveret.storage.stream.index import StreamIndex, read_stream_index
+from leveret.storage.stream.search import find_next_record
 
 WINDOW_BYTES = 4 * 1024 * 1024
 LOST_END = "the end of a stream's segment is lost"

@@ -6,7 +6,7 @@ from leveret.core.octets cimport copy_octets, read_u16, read_u32, read_u64, take
 from leveret.core.outbox cimport Outbox
 from leveret.core.properties cimport Properties, parse_properties
 from leveret.core.records cimport MESSAGE_HEAD_BYTES
-from leveret.core.stream_log cimport REWRITE
+from leveret.core.stream.log cimport REWRITE
 
 cdef enum:
     HEADERS_BIT = 0x2000

@@ -3,8 +3,8 @@ cimport cython
 from leveret.core.batch cimport Publisher
 from leveret.core.octets cimport copy_octets, read_u16, read_u32, read_u64, take, write_u16, write_u32, write_u64
 from leveret.core.outbox cimport Outbox
-from leveret.core.stream_log cimport RAW, SUBBATCH
-from leveret.core.stream_queue cimport StreamQueue
+from leveret.core.stream.log cimport RAW, SUBBATCH
+from leveret.core.stream.queue cimport StreamQueue
 
 cdef unsigned int PUBLISH_CONFIRM, PUBLISH_ERROR, NO_FILTER, FILTER_BYTES_MAX
 cdef Py_ssize_t IDS_MAX, FIRST_IDS_BYTES, KEPT_IDS_BYTES

@@ -2,8 +2,8 @@ cimport cython
 
 from leveret.core.octets cimport read_u32, read_u64
 from leveret.core.records cimport ENTRY, HEAD_BYTES, TRACK, padded, record_length
-from leveret.core.stream_segment cimport StreamSegment, filter_value_at
-from leveret.core.stream_tracking cimport Tracking
+from leveret.core.stream.segment cimport StreamSegment, filter_value_at
+from leveret.core.stream.tracking cimport Tracking
 
 
 @cython.final

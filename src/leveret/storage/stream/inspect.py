@@ -1,7 +1,7 @@
 """The streams of a data directory as people look at them: every record checked, or what they have listed. Never changes
 anything.
 
-Goes by storage.stream_survey, as a start does; a check then reads what a start believes by the indexes, too. Works
+Goes by storage.stream.survey, as a start does; a check then reads what a start believes by the indexes, too. Works
 beside a running broker: what retention deletes meanwhile is left out. Reads in windows: memory does not grow with the
 segments. Does not know names: the catalog does. Called by storage.inspect."""
 
@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from leveret.core.stream_scan import StreamScan
-from leveret.core.stream_segment import StreamSegment
-from leveret.core.stream_tracking import Tracking
+from leveret.core.stream.scan import StreamScan
+from leveret.core.stream.segment import StreamSegment
+from leveret.core.stream.tracking import Tracking
 from leveret.storage.damage import Damage
 from leveret.storage.file_head import HEAD_BYTES, directory_salt_in
 from leveret.storage.inspect_report import FileReport, KnownIds, Report
 from leveret.storage.layout import INDEX_SUFFIX, SEGMENT_SUFFIX, Layout
-from leveret.storage.stream_entry import StoredEntry, entries_of
-from leveret.storage.stream_files import StreamFiles
-from leveret.storage.stream_index import StreamIndex, read_stream_index
-from leveret.storage.stream_survey import LOST_END, FoundSegment, Step, StreamSurvey, walk
+from leveret.storage.stream.entry import StoredEntry, entries_of
+from leveret.storage.stream.files import StreamFiles
+from leveret.storage.stream.index import StreamIndex, read_stream_index
+from leveret.storage.stream.survey import LOST_END, FoundSegment, Step, StreamSurvey, walk
 
 BLOCK_BYTES = 40
 # The index of a segment that grows is written every 16 MiB; if it is so far behind, something is wrong with it.

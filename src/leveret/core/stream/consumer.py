@@ -10,15 +10,15 @@ import cython
 from leveret.core.consumer import Consumer
 from leveret.core.message import make_message
 from leveret.core.properties import parse_properties
-from leveret.core.stream_entries import expand
+from leveret.core.stream.entries import expand
 
 if not cython.compiled:
     from leveret.core.content import write_deliver
     from leveret.core.contract import make_entry
     from leveret.core.pure_octets import read_u16, read_u32, read_u64, take
     from leveret.core.records import MESSAGE_HEAD_BYTES
-    from leveret.core.stream_content import with_offset, write_entry
-    from leveret.core.stream_log import RAW, SUBBATCH
+    from leveret.core.stream.content import with_offset, write_entry
+    from leveret.core.stream.log import RAW, SUBBATCH
 
 NEVER = 0xFFFFFFFFFFFFFFFF
 NO_PROPERTIES = parse_properties(b"\x00\x00")

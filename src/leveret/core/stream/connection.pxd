@@ -2,7 +2,7 @@ cimport cython
 
 from leveret.core.octets cimport copy_octets, read_u16, read_u32, take
 from leveret.core.outbox cimport Outbox
-from leveret.core.stream_intake cimport StreamPublisher, check_entries, write_errors
+from leveret.core.stream.intake cimport StreamPublisher, check_entries, write_errors
 
 cdef Py_ssize_t SIZE_BYTES, CONTENT_BYTES_MIN, PUBLISH_HEAD, PARTIAL_BYTES_MIN, PARTIAL_BYTES_KEPT
 cdef unsigned int PUBLISH, CLOSE, CLOSE_RESPONSE, PUBLISHER_DOES_NOT_EXIST

@@ -8,7 +8,7 @@ import cython
 if not cython.compiled:
     from leveret.core.pure_octets import read_u32, read_u64
     from leveret.core.records import ENTRY, HEAD_BYTES, TRACK, padded, record_length
-    from leveret.core.stream_segment import filter_value_at
+    from leveret.core.stream.segment import filter_value_at
 
 
 class StreamScan:

@@ -11,7 +11,7 @@ from leveret.errors import HardError
 
 if not cython.compiled:
     from leveret.core.pure_octets import copy_octets, read_u16, read_u32, take
-    from leveret.core.stream_intake import check_entries, write_errors
+    from leveret.core.stream.intake import check_entries, write_errors
 
 # Octets of a frame's size, and the least that must follow: the command's key and version.
 SIZE_BYTES = 4

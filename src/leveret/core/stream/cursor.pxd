@@ -2,8 +2,8 @@ cimport cython
 
 from leveret.core.octets cimport read_u32, read_u64
 from leveret.core.records cimport ENTRY, padded
-from leveret.core.stream_log cimport StreamLog
-from leveret.core.stream_segment cimport StreamSegment, find_place, may_match, place_of
+from leveret.core.stream.log cimport StreamLog
+from leveret.core.stream.segment cimport StreamSegment, find_place, may_match, place_of
 
 cdef Py_ssize_t READ_BYTES_MIN, READ_BYTES_MAX
 
