@@ -16,7 +16,7 @@ from typing import NamedTuple
 from pytest import MonkeyPatch
 
 from leveret.storage.stream import files as stream_files
-from leveret.storage.stream import stream_recovery
+from leveret.storage.stream import recovery
 from tests.unit.storage.stream_bench import ENTRY, HEAD_BYTES, PAGE_BYTES, Message, Record, StreamBench, records_in
 
 SIZES = (0, 1, 7, 40, 300, 300, 1000, 5000, 20_000)
@@ -29,8 +29,8 @@ CONSUMERS = (b"one", b"two")
 
 # How recovery changes files.
 CHANGES = (
-    (stream_recovery, "cut_file"),
-    (stream_recovery, "remove_files"),
+    (recovery, "cut_file"),
+    (recovery, "remove_files"),
     (stream_files, "replace_file"),
 )
 

@@ -1,1 +1,1 @@
-"""The files of streams: segments and indexes, reading, recovery, and looking into them. Their face is storage.streams."""
+"""The files of streams: segments, indexes, reading, recovery, looking into them. Their face is storage.streams."""
