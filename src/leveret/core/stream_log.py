@@ -115,6 +115,10 @@ class StreamLog(Beside):
             self.piece_place = self.segment.end
             self.checkpoint = checkpoint
 
+    def owe(self):
+        """What is there is safe, and the log is to say so when it suits."""
+        self.journal.owing[self] = True
+
     # ---- appending
 
     def touch(self):
