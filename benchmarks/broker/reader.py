@@ -71,7 +71,8 @@ class Reader:
         seconds = time.monotonic() - begun
         cpu, machine = broker.cpu_seconds() - cpu, machine_cpu_seconds() - machine
         if not report["ok"]:
-            raise LoadError(f"{' '.join(command)}: the check failed: {report}")
+            # Not all of it: a hundred places to seek are more than anybody reads.
+            raise LoadError(f"{' '.join(command)[:200]}: the check failed: {str(report)[:500]}")
         others = max(machine - cpu - report["cpu_s"], 0.0)
         return ReadReport(
             messages=report["messages"],

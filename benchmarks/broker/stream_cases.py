@@ -41,7 +41,7 @@ class LongStream:
     """What is known of the stream that a broker was filled with."""
 
     messages: int
-    # Wall clock, in whole seconds within the fill.
+    # Wall clock in whole seconds, none of them behind the last message.
     moments: range
     figures: Figures
 
@@ -81,7 +81,6 @@ def _fill(bench: Bench, broker: Running) -> LongStream:
 
     begun = time.time()
     report = bench.load.run(broker.port, broker.pid, "--fill", "--messages", str(count), *PUBLISH, meanwhile=sample)
-    ended = time.time()
     figures = {
         "rate": report.confirmed / max(report.seconds, 1e-9),
         "cpu_us": report.broker_cpu_s * 1e6 / max(report.confirmed, 1),
@@ -91,8 +90,13 @@ def _fill(bench: Bench, broker: Running) -> LongStream:
     }
     if samples:
         figures["grown_ratio"] = grown(samples)
-    # Not the first second, which may have begun before the stream.
-    return LongStream(count, range(int(begun) + 1, max(int(ended), int(begun) + 2)), figures)
+    return LongStream(count, moments(begun, report.seconds), figures)
+
+
+def moments(begun: float, seconds: float) -> range:
+    """The whole seconds of a fill that took so long; if there is none in it, the one before, which is its start."""
+    last = int(begun + seconds)
+    return range(min(int(begun) + 1, last), last + 1)
 
 
 def grown(samples: Sequence[Sample]) -> float:

@@ -66,7 +66,8 @@ class StreamService:
         if start.what == "offset":
             return max(start.value, first)
         if start.what == LAST:
-            return max(first, int(stream.committed_offset) - 1)
+            # Which may be on its way to disk: whoever has just published it means this one.
+            return max(first, int(stream.next_offset) - 1)
         if start.what == NEXT:
             following: int = stream.next_offset
             return following

@@ -1,6 +1,7 @@
 cimport cython
 
 from leveret.core.batch cimport Beside, Noting, Publisher
+from leveret.core.buffers cimport Buffers
 from leveret.core.message cimport Message
 from leveret.core.octets cimport clear_octets, copy_octets, read_u16, read_u32, read_u64, write_u16, write_u32, write_u64
 from leveret.core.records cimport (
@@ -9,7 +10,7 @@ from leveret.core.records cimport (
 )
 from leveret.core.segment cimport Segment
 
-cdef Py_ssize_t FIRST_BUFFER_BYTES, KEPT_BUFFER_BYTES, FIRST_NOTES_BYTES, CONGESTED_BYTES, CALM_BYTES, GROWN_BYTES_MAX, PARTS_MAX, BUFFERS_MAX
+cdef Py_ssize_t FIRST_BUFFER_BYTES, KEPT_BUFFER_BYTES, FIRST_NOTES_BYTES, CONGESTED_BYTES, CALM_BYTES, GROWN_BYTES_MAX, PARTS_MAX
 cdef unsigned long long OFFSET_MASK
 
 
@@ -57,14 +58,12 @@ cdef class Journal:
     cdef Message beside_message
     cdef readonly dict owing
     cdef bint owes
-    cdef list buffers
+    cdef readonly Buffers buffers
 
     cpdef int want_commit(self) except -1
     cdef int want_notes(self) except -1
     cpdef int add_beside(self, Beside log) except -1
     cpdef int weigh(self, Py_ssize_t size) except -1
-    cdef bytearray take_buffer(self)
-    cdef object give_buffer(self, bytearray data)
     cpdef object want_evidence(self)
     cpdef int touch(self, Noting noting) except -1
     cpdef object use_segment(self, Segment segment)
@@ -93,7 +92,7 @@ cdef class Journal:
     @cython.locals(length=Py_ssize_t, at=Py_ssize_t, p="unsigned char*", source="const unsigned char*", segment=Segment, noting=Noting)
     cdef int append_notes(self) except -1
     cpdef int append_closed(self) except -1
-    cdef int await_batch(self, Publisher publisher) except -1
+    cpdef int await_batch(self, Publisher publisher) except -1
     @cython.locals(publisher=Publisher, parts=list, log=Beside)
     cpdef object take_batch(self)
     @cython.locals(segment=Segment)

@@ -8,6 +8,7 @@ is known the moment it is appended, because the batch goes just where the last o
 import cython
 
 from leveret.core.batch import Batch
+from leveret.core.buffers import Buffers
 
 if not cython.compiled:
     from leveret.core.pure_octets import (
@@ -49,8 +50,6 @@ CALM_BYTES = 2097152
 # A segment that found no successor in time grows on, but not beyond this: offsets have 32 bits.
 GROWN_BYTES_MAX = 1073741824
 OFFSET_MASK = 0xFFFFFFFF
-# So many buffers are kept for logs beside this one.
-BUFFERS_MAX = 4
 # A batch goes into at most so many segments.
 PARTS_MAX = 8
 
@@ -114,8 +113,7 @@ class Journal:
         # Those, and whether this one as well, that do not say yet how far they were synced.
         self.owing = {}
         self.owes = True
-        # Buffers for them, used again and again.
-        self.buffers = []
+        self.buffers = Buffers()
 
     def want_commit(self):
         if not self.awake:
@@ -150,13 +148,6 @@ class Journal:
         if self.end + self.beside_bytes + self.in_flight_bytes > CONGESTED_BYTES:
             self.congested = True
         return 0
-
-    def take_buffer(self):
-        return self.buffers.pop() if self.buffers else bytearray(FIRST_BUFFER_BYTES)
-
-    def give_buffer(self, data):
-        if len(data) <= KEPT_BUFFER_BYTES and len(self.buffers) < BUFFERS_MAX:
-            self.buffers.append(data)
 
     def want_evidence(self):
         """Whoever owes it says in the batch that ends now how far it was synced."""

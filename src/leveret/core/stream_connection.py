@@ -92,7 +92,7 @@ class StreamConnection:
         """The whole frame's size as its head declares it, refused before anything is kept if it cannot be."""
         size = read_u32(p, at)
         if size > self.frame_max:
-            raise HardError(501, f"a stream frame of {size} bytes is larger than the limit of {self.frame_max}")
+            raise HardError(311, f"a stream frame of {size} bytes is larger than the limit of {self.frame_max}")
         if size < CONTENT_BYTES_MIN:
             raise HardError(501, f"malformed stream frame: it has {size} bytes")
         return size + SIZE_BYTES

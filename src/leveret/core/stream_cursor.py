@@ -14,7 +14,7 @@ if not cython.compiled:
 
 # The first read is short, and each that follows it twice as long, up to the second.
 READ_BYTES_MIN = 32768
-READ_BYTES_MAX = 524288
+READ_BYTES_MAX = 262144
 # Room before what was read: there the reading thread says how far it is whole and undamaged.
 RESULT_BYTES = 8
 

@@ -30,6 +30,7 @@ cdef class StreamLog(Beside):
     cdef bytearray data
     cdef unsigned char* p
     cdef Py_ssize_t end
+    cdef Py_ssize_t usual_bytes
     cdef list pieces
     cdef Py_ssize_t piece_start
     cdef unsigned long long piece_place

@@ -75,6 +75,8 @@ class StreamLog(Beside):
         # The open part: the buffer and how far it is filled, what of it is closed, and what is not.
         self.data = None
         self.end = 0
+        # How long parts are these days.
+        self.usual_bytes = 0
         self.pieces = []
         self.piece_start = 0
         self.piece_place = 0
@@ -134,7 +136,7 @@ class StreamLog(Beside):
     def open_part(self):
         """There is a segment to write to, and a buffer."""
         if self.data is None:
-            self.data = self.journal.take_buffer()
+            self.data = self.journal.buffers.take(self.usual_bytes)
             self.p = self.data
             self.end = 0
             self.piece_start = 0
@@ -284,6 +286,8 @@ class StreamLog(Beside):
             snapshot = Snapshot(self)
         part = Part(self, self.data, self.pieces, self.next_offset, self.count, snapshot)
         self.pieces = []
+        # Up at once if it grew, and down slowly: growing is what costs.
+        self.usual_bytes = max(self.end, self.usual_bytes - self.usual_bytes // 8)
         self.data = None
         self.end = 0
         self.piece_start = 0
@@ -294,7 +298,7 @@ class StreamLog(Beside):
     def part_written(self, part):
         """The batch is in the file, and need not be synced for its own sake."""
         if part.count == 0:
-            self.journal.give_buffer(part.data)
+            self.journal.buffers.give(part.data)
 
     def part_synced(self, part):
         """All up to and with this part is on disk: whoever waits at the tail gets it."""
@@ -310,7 +314,7 @@ class StreamLog(Beside):
         self.journal.owing[self] = True
         self.last_part = None
         if self.cursors == 0:
-            self.journal.give_buffer(part.data)
+            self.journal.buffers.give(part.data)
         else:
             self.share(part)
 
@@ -326,7 +330,7 @@ class StreamLog(Beside):
                 source = part.data
                 q = source
                 copy_octets(p, 0, q, start, size)
-                self.journal.give_buffer(part.data)
+                self.journal.buffers.give(part.data)
                 start = 0
             else:
                 data = part.data
@@ -335,7 +339,7 @@ class StreamLog(Beside):
         if data is not None and len(waiting) < self.cursors:
             self.last_part = (data, start, start + size, part.next_offset - part.count, segment, place + size)
         elif data is None:
-            self.journal.give_buffer(part.data)
+            self.journal.buffers.give(part.data)
         for cursor in waiting:
             if cursor.offset >= self.committed_offset:
                 # It wants one that is still to come.

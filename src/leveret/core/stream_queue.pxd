@@ -14,6 +14,7 @@ cdef class StreamQueue(Queue):
     cdef readonly StreamLog log
     cdef readonly Office office
     cdef bytes address
+    cdef public Py_ssize_t subscriptions
     cdef readonly unsigned long long published_total
     cdef readonly unsigned long long known_total
     cdef public unsigned long long delivered_total

@@ -30,6 +30,8 @@ class StreamQueue(Queue):
         # Nobody else waits for what one consumer holds.
         self.ack_timeout_ms = 0
         self.address = b"\x00" + bytes([len(name)]) + name
+        # Readers of the stream protocol.
+        self.subscriptions = 0
         self.published_total = 0
         self.known_total = 0
         self.delivered_total = 0
@@ -97,6 +99,9 @@ class StreamQueue(Queue):
         return self.log.journal.want_commit()
 
     # ---- consumers
+
+    def subscriber_count(self):
+        return Queue.subscriber_count(self) + self.subscriptions
 
     def open_cursor(self, owner):
         return Cursor(self.log, owner)

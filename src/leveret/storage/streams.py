@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -38,7 +39,9 @@ RETENTION_S = 5.0
 # How much room a file gets ahead of what is written.
 RESERVED_BYTES_MIN = 64 * 1024
 RESERVED_BYTES_MAX = 16 * 1024 * 1024
-STAMP_WINDOW_BYTES = 256 * 1024
+STAMP_WINDOW_BYTES = 96 * 1024
+# Indexes of sealed segments kept in memory: some 300 KiB each, at a segment's usual length.
+INDEXES_KEPT = 16
 
 
 class Streams:
@@ -57,6 +60,8 @@ class Streams:
         self._loop: asyncio.AbstractEventLoop | None = None
         # What time it is, in milliseconds of the wall clock.
         self.now_ms: Callable[[], int] = lambda: 0
+        # The indexes of sealed segments that were looked into last.
+        self._blocks: OrderedDict[StreamSegment, bytes] = OrderedDict()
         self.segments_deleted_total = 0
 
     # ---- before it runs
@@ -185,6 +190,7 @@ class Streams:
         self._files.forget_names(stream.id)
         for segment in stream.segments:
             segment.gone = True
+            self._blocks.pop(segment, None)
             self._files.retire(segment)
         if self._loop is not None and stream.segments:
             self._in_background(self._remove(stream))
@@ -226,6 +232,7 @@ class Streams:
                 break
             size -= segment.end
             segment.gone = True
+            self._blocks.pop(segment, None)
             dropped.append(stream.segments.pop(0))
         if dropped:
             self.segments_deleted_total += len(dropped)
@@ -254,6 +261,9 @@ class Streams:
         assert self._slow is not None
         if segment.index is not None:
             return bytes(segment.copy_index())
+        if segment in self._blocks:
+            self._blocks.move_to_end(segment)
+            return self._blocks[segment]
         index = await self._slow.run(read_stream_index, self._files.index_path(segment.path), segment.number)
         if index is None:
             if segment.gone:
@@ -262,6 +272,9 @@ class Streams:
             log.error("the index of a stream's segment cannot be read", file=str(segment.path))
             segment.damaged = True
             return b""
+        self._blocks[segment] = index.blocks
+        if len(self._blocks) > INDEXES_KEPT:
+            self._blocks.popitem(last=False)
         return index.blocks
 
     async def offset_since(self, stream: StreamLog, stamp: int) -> int:
@@ -289,6 +302,7 @@ class Streams:
         for stream in self.logs.values():
             if stream.segment is not None and stream.checkpoint < stream.segment.end:
                 try:
+                    self._files.give_room_back(stream.segment)
                     self._files.write_last_index(stream.segment, index_of(Snapshot(stream)))
                 except OSError as error:
                     log.warning("a stream's index cannot be written; the next start reads more", error=str(error))

@@ -24,7 +24,7 @@ from benchmarks.broker.disk import MEMORY_KINDS, mounted
 from benchmarks.broker.load import Load, LoadError
 from benchmarks.broker.peers import Running, free_port
 from benchmarks.broker.reader import Reader, Seek
-from benchmarks.broker.stream_cases import check_order, grown
+from benchmarks.broker.stream_cases import check_order, grown, moments
 
 BODY = b"x" * 1024
 
@@ -262,6 +262,14 @@ def test_memory_is_told_as_a_multiple_of_that_at_the_start() -> None:
     samples = [(float(second), 100.0 + second) for second in range(101)]
     assert grown(samples) == pytest.approx(200 / 110)
     assert grown([(5.0, 80.0)]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("begun", "seconds", "expected"),
+    [(100.2, 0.5, [100]), (100.2, 0.9, [101]), (100.2, 3.0, [101, 102, 103]), (100.0, 1.0, [101])],
+)
+def test_moments_are_not_behind_the_last_message(begun: float, seconds: float, expected: list[int]) -> None:
+    assert list(moments(begun, seconds)) == expected
 
 
 def test_later_moments_must_not_be_further_to_the_front() -> None:

@@ -182,3 +182,24 @@ def test_an_empty_host_does_not_silently_mean_every_address(tmp_path: Path) -> N
     assert refused(tmp_path, "", {"listen.host": ""}) == (
         'listen.host is empty; say "0.0.0.0" or "::" to listen on every address'
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "port"),
+    [
+        ("", 5552),
+        ("[listen]\nport = 5673", 5553),
+        ("[listen]\nport = 0", 0),
+        ("[listen]\nport = 80", 0),
+        ("[listen]\nstream_port = 7000", 7000),
+        ("[listen]\nstream_port = 0", 0),
+        ('[listen]\nstream_port = "off"', None),
+    ],
+)
+def test_the_port_of_the_stream_protocol_follows_that_of_amqp(tmp_path: Path, text: str, port: int | None) -> None:
+    assert load(tmp_path, text).listen.chosen_stream_port == port
+
+
+@pytest.mark.parametrize("value", ["70000", "-1", '"on"', "true"])
+def test_a_port_of_the_stream_protocol_that_is_none_is_refused(tmp_path: Path, value: str) -> None:
+    assert "stream_port" in refused(tmp_path, f"[listen]\nstream_port = {value}")

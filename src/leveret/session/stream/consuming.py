@@ -44,6 +44,7 @@ def subscribe(session: StreamSession, command: commands.Subscribe) -> None:
     subscription = Subscription(session, core, stream, command.offset)
     subscription.group = group_of(session, command)
     session.subscriptions[command.subscription_id] = subscription
+    stream.subscriptions += 1
     session.vhost.watch_stream(command.stream, session)
     session.wait_for(_begin(session, command, subscription))
 

@@ -14,7 +14,7 @@ from leveret.runtime.log import get_logger
 from leveret.session.handshake import allowed_from
 from leveret.session.suspension import FOR_LOGIN
 from leveret.wire import stream_commands as commands
-from leveret.wire.sasl import Credentials, parse_response
+from leveret.wire.sasl import MECHANISMS, Credentials, parse_response
 from leveret.wire.stream_codes import Code
 from leveret.wire.stream_commands import Command
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-MECHANISMS = ["PLAIN"]
 # Clients look here for what the broker can do; those of RabbitMQ compare these two with what they know of it.
 SPOKEN_PRODUCT = "RabbitMQ"
 SPOKEN_VERSION = "3.13.0"
@@ -44,7 +43,7 @@ def take_step(session: StreamSession, command: Command) -> None:
         session.client_properties = command.properties
         session.send(commands.PeerPropertiesResponse(command.correlation_id, Code.OK, server_properties(session)))
     elif isinstance(command, commands.SaslHandshake) and session.step is Step.STARTING:
-        session.send(commands.SaslHandshakeResponse(command.correlation_id, Code.OK, MECHANISMS))
+        session.send(commands.SaslHandshakeResponse(command.correlation_id, Code.OK, list(MECHANISMS)))
     elif isinstance(command, commands.SaslAuthenticate) and session.step is Step.STARTING:
         log_in(session, command)
     elif isinstance(command, commands.Tune) and session.step is Step.LOGGED_IN:

@@ -52,6 +52,7 @@ HEARTBEAT_FRAME = frame_of(commands.Heartbeat())
 
 # AMQP's reply codes as the stream protocol's.
 CODES = {
+    311: Code.FRAME_TOO_LARGE,
     403: Code.ACCESS_REFUSED,
     404: Code.STREAM_DOES_NOT_EXIST,
     405: Code.PRECONDITION_FAILED,
@@ -291,15 +292,12 @@ class StreamSession:
     def fail(self, error: AmqpError) -> None:
         """A frame that makes no sense, or a mistake of ours: the client is told why and the connection closed."""
         log.info("stream connection closed by error", peer=self.peer_name, user=self.user, error=str(error))
-        code = {501: Code.FRAME_TOO_LARGE if "larger than" in error.text else Code.UNKNOWN_FRAME}.get(
-            error.code, CODES.get(error.code, Code.UNKNOWN_FRAME)
-        )
         if self._closing or self.step is not handshake.Step.OPEN:
             # Nobody whom we know: no more words are wasted.
             self.core.stop()
             self.pump.close()
             return
-        self._start_close(code, error.text)
+        self._start_close(CODES.get(error.code, Code.UNKNOWN_FRAME), error.text)
 
     def _start_close(self, code: int, reason: str) -> None:
         """Gives everything back, says why, and waits for the answer, but not forever."""

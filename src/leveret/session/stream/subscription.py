@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from leveret.broker.stream_groups import GroupKey
 from leveret.core.stream_chunk import StreamSubscription
 from leveret.core.stream_queue import StreamQueue
-from leveret.queues.stream_offset import FIRST, NEXT, Start
+from leveret.queues.stream_offset import FIRST, LAST, NEXT, Start
 from leveret.wire import stream_commands as commands
 from leveret.wire.stream_codes import OffsetType
 from leveret.wire.stream_commands import OffsetSpec
@@ -76,6 +76,7 @@ class Subscription:
 
     def end(self) -> None:
         self.gone = True
+        self.stream.subscriptions -= 1
         self.core.pause()
         self._session.forget_answer(self._asked)
         if self.group is not None:
@@ -83,14 +84,11 @@ class Subscription:
 
 
 # What a client may ask for, as AMQP's consumers ask for it.
-STARTS = {OffsetType.FIRST: FIRST, OffsetType.NEXT: NEXT, OffsetType.OFFSET: "offset"}
+STARTS = {OffsetType.FIRST: FIRST, OffsetType.LAST: LAST, OffsetType.NEXT: NEXT, OffsetType.OFFSET: "offset"}
 
 
 async def locate(session: StreamSession, stream: StreamQueue, offset: OffsetSpec) -> int:
     """The offset that a client means. One that is not there yet is waited for."""
-    if offset.kind == OffsetType.LAST:
-        # Which may be on its way to disk: a client that has just published it means this one.
-        return max(int(stream.first_offset), int(stream.next_offset) - 1)
     start = Start(STARTS.get(offset.kind, "since"), max(0, offset.value))
     place: int = await session.streams.locate(stream, start)
     return place

@@ -10,6 +10,7 @@ import pytest
 
 from leveret.catalog import commands as changes
 from leveret.catalog.records import User, Vhost
+from leveret.core.tables import encode_table
 from leveret.testing import Broker
 from leveret.wire import stream_commands as commands
 from leveret.wire.limits import STREAM_FRAME_MAX, STREAM_FRAME_MAX_BEFORE_AUTHENTICATION
@@ -36,7 +37,7 @@ def test_the_whole_handshake(broker: Broker) -> None:
         # Clients of RabbitMQ look at these two before they use what newer versions have.
         assert (properties["product"], properties["version"]) == ("RabbitMQ", "3.13.0")
         assert (properties["broker"], properties["cluster_name"]) == ("Leveret", "blue")
-        assert client.do(commands.SaslHandshake).mechanisms == ["PLAIN"]
+        assert client.do(commands.SaslHandshake).mechanisms == ["PLAIN", "AMQPLAIN"]
         assert client.authenticate() == Code.OK
         assert client.receive(commands.Tune) == commands.Tune(STREAM_FRAME_MAX, 60)
         client.send(commands.TuneResponse(5000, 0))
@@ -57,7 +58,7 @@ def test_a_wrong_password_is_refused_and_counted(broker: Broker) -> None:
     ("mechanism", "data", "code"),
     [
         ("EXTERNAL", b"", Code.SASL_MECHANISM_NOT_SUPPORTED),
-        ("AMQPLAIN", b"", Code.SASL_MECHANISM_NOT_SUPPORTED),
+        ("AMQPLAIN", b"", Code.SASL_ERROR),
         ("PLAIN", b"no NULs", Code.SASL_ERROR),
         ("PLAIN", b"\x00\xff\x00x", Code.SASL_ERROR),
         ("PLAIN", b"\x00" * 5000, Code.SASL_ERROR),
@@ -179,6 +180,12 @@ def test_passwords_are_checked_as_for_amqp(broker: Broker) -> None:
         assert client.authenticate("ann", "secret") == Code.OK
     with stranger(broker) as client:
         assert client.authenticate("ann", "Secret") == Code.AUTHENTICATION_FAILURE
+
+
+def test_the_other_mechanism_is_known_as_well(broker: Broker) -> None:
+    response = encode_table({"LOGIN": "guest", "PASSWORD": "guest"})[4:]
+    with stranger(broker) as client:
+        assert client.code(commands.SaslAuthenticate, "AMQPLAIN", response) == Code.OK
 
 
 def test_the_protocol_can_be_off() -> None:

@@ -10,7 +10,7 @@ import pytest
 from leveret.testing import Broker
 from leveret.wire import stream_commands as commands
 from leveret.wire.stream_codes import Code
-from tests.unit.session.stream.scene import connected, eventually, filled, permit, publish, put_user
+from tests.unit.session.stream.scene import connected, connection_count, eventually, filled, permit, publish, put_user
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +103,27 @@ def test_an_alarm_holds_publishers_up_and_nobody_else(broker: Broker) -> None:
             broker.clear_alarm("memory")
         assert publisher.receive(commands.StreamStatsResponse).correlation_id == 1
         assert publisher.receive(commands.PublishConfirm).publishing_ids == [2]
+
+
+def test_who_is_held_up_can_be_closed_and_can_leave(broker: Broker) -> None:
+    with connected(broker) as client, connected(broker) as leaving:
+        for each, stream in ((client, "held"), (leaving, "left-alone")):
+            each.do(commands.Create, stream, {})
+            each.do(commands.DeclarePublisher, 1, "", stream)
+        broker.raise_alarm("disk")
+        try:
+            for each in (client, leaving):
+                each.publish(1, (1, b"a"))
+                each.receive(commands.PublishConfirm)
+            leaving.close()
+            broker.close_connections("maintenance")
+            close = client.receive(commands.Close)
+            assert close.reason == "maintenance"
+            client.send(commands.CloseResponse(close.correlation_id, Code.OK))
+            assert client.is_closed()
+            eventually(lambda: connection_count(broker) == 0)
+        finally:
+            broker.clear_alarm("disk")
 
 
 def test_a_deleted_stream_ends_its_publishers(broker: Broker) -> None:
