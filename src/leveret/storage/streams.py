@@ -98,6 +98,8 @@ class Streams:
                 recovered.checkpoint,
                 recovered.fresh,
             )
+            if recovered.owes:
+                found.owe()
 
     # ---- running
 

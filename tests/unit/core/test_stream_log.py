@@ -99,8 +99,10 @@ class Sealing(FakeKeeper):
         super().__init__()
         self.sealed: list[int] = []
         self.full = False
+        self.tries = 0
 
     def new_segment(self, log: StreamLog) -> StreamSegment | None:  # type: ignore[override]
+        self.tries += 1
         return None if self.full else super().new_segment(log)
 
     def seal(self, log: StreamLog, segment: StreamSegment) -> None:
@@ -139,9 +141,12 @@ def test_without_a_new_file_the_old_one_grows_on() -> None:
     bench.sync()
     assert len(bench.log.segments) == 1 and bench.log.segment.end > 3000
     assert [record for record in kinds(keeper.images[0]) if record[0] == ENTRY] == [(ENTRY, n) for n in range(6)]
+    assert keeper.tries == 2, "not for each message"
     keeper.full = False
-    append(bench.log)
-    assert len(bench.log.segments) == 2
+    append(bench.log, b"x" * 1_100_000)
+    assert len(bench.log.segments) == 2 and keeper.tries == 3
+    append(bench.log, b"x" * 1100)
+    assert len(bench.log.segments) == 3
 
 
 def test_without_a_first_file_nothing_is_taken() -> None:

@@ -281,3 +281,19 @@ def test_ids_and_offsets_survive_rolls_and_restarts(make_bench: Make) -> None:
     bench.retain(1)
     bench.restart()
     assert bench.log.tracking.producers == {b"p0": 99, b"p1": 97, b"p2": 98}
+
+
+def test_the_log_itself_says_soon_that_what_was_found_is_synced(make_bench: Make) -> None:
+    """An index may be lost: damage must not be taken for a torn end then."""
+    bench = filled(make_bench(), 5)
+    bench.append(b"x" * 100)
+    bench.write()
+    bench.restart()
+    bench.commit(evidence=True)
+    last = records_of(bench)[-1]
+    assert (last.kind, last.sequence) == (TRACK, 6)
+    assert int.from_bytes(bench.files()[0].read_bytes()[last.place + 24 : last.place + 32], "big") == 6
+    end = bench.log.segment.end
+    bench.restart()
+    bench.commit(evidence=True)
+    assert bench.log.segment.end == end, "once is enough"

@@ -13,7 +13,7 @@ cdef enum:
     SUBBATCH = 2
     REWRITE = 4
 
-cdef Py_ssize_t SHARED_BYTES_MAX, COPIED_BYTES_MAX, CHECKPOINT_BYTES
+cdef Py_ssize_t SHARED_BYTES_MAX, COPIED_BYTES_MAX, CHECKPOINT_BYTES, PATIENCE_BYTES
 
 
 cdef class StreamLog(Beside):
@@ -40,6 +40,7 @@ cdef class StreamLog(Beside):
     cdef readonly list waiting
     cdef tuple last_part
     cdef readonly unsigned long long checkpoint
+    cdef unsigned long long patience
     cdef public long long max_bytes
     cdef public unsigned long long max_age_ms
     cdef readonly bint closed

@@ -24,6 +24,8 @@ SHARED_BYTES_MAX = 1048576
 COPIED_BYTES_MAX = 16384
 # How much a segment grows before its index is written again: what a restart after a crash reads at most.
 CHECKPOINT_BYTES = 16777216
+# How much a full segment grows before a new one is tried again to be made, if it could not.
+PATIENCE_BYTES = 1048576
 
 
 class Part:
@@ -88,6 +90,8 @@ class StreamLog(Beside):
         self.last_part = None
         # Up to here the segment's index is on disk, or about to be.
         self.checkpoint = 0
+        # A segment that found no successor grows up to here before the next try.
+        self.patience = 0
         # What retention keeps at most: -1 octets are all, and so is an age of 0.
         self.max_bytes = -1
         self.max_age_ms = 0
@@ -117,6 +121,10 @@ class StreamLog(Beside):
             self.piece_place = self.segment.end
             self.checkpoint = checkpoint
 
+    def owe(self):
+        """What is there is safe, and the log is to say so when it suits."""
+        self.journal.owing[self] = True
+
     # ---- appending
 
     def touch(self):
@@ -142,7 +150,9 @@ class StreamLog(Beside):
         if segment is None:
             if self.segment is None:
                 raise OSError("a stream has no file to write to")
+            self.patience = self.segment.end + PATIENCE_BYTES
             return 0
+        self.patience = 0
         self.segment = segment
         self.segments.append(segment)
         self.piece_start = self.end
@@ -217,7 +227,7 @@ class StreamLog(Beside):
         self.advance(length)
         self.touch()
         self.journal.want_commit()
-        if self.segment.end >= self.segment_bytes:
+        if self.segment.end >= self.segment_bytes and self.segment.end >= self.patience:
             # Now and not before the next one: its producer's id may be known by then, and belongs to its own part.
             self.roll()
         return offset

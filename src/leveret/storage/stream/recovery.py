@@ -32,6 +32,8 @@ class RecoveredStream:
     checkpoint: int
     # The last segment is not to be written to: something at its end is lost.
     fresh: bool
+    # The log itself does not say that all of it is synced.
+    owes: bool
 
 
 class StreamRecovery:
@@ -82,7 +84,9 @@ class StreamRecovery:
                 self._secure(found, sealed=found is not survey.found[-1] or survey.fresh)
         index = survey.found[-1].index if survey.found else None
         checkpoint = index.end if index is not None else HEAD_BYTES
-        return RecoveredStream(segments, survey.tracking, next_offset, last_stamp, checkpoint, survey.fresh)
+        scan = survey.found[-1].scan if survey.found and not survey.fresh else None
+        owes = scan is not None and bool(scan.synced_offset < next_offset)
+        return RecoveredStream(segments, survey.tracking, next_offset, last_stamp, checkpoint, survey.fresh, owes)
 
     def _secure(self, found: FoundSegment, sealed: bool) -> None:
         """What is there counts as synced from now on, so it must be, and the index says so: what is damaged later is no
