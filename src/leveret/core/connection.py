@@ -7,13 +7,14 @@ consumed: the caller closes what must be closed and proceeds. Never touches a so
 
 import cython
 
+from leveret.core.carry import Carry
 from leveret.core.wording import frame_problem
 from leveret.errors import HardError
 
 if not cython.compiled:
     from leveret.core.channel import OPEN, wake
     from leveret.core.intake import IDLE, WANT_BODY, WANT_HEADER
-    from leveret.core.pure_octets import copy_octets, read_u16, read_u32, take
+    from leveret.core.pure_octets import read_u16, read_u32, take
 
 FRAME_METHOD = 1
 FRAME_HEADER = 2
@@ -23,8 +24,6 @@ FRAME_END = 0xCE
 # Octets of a frame beside its payload: type, channel, size; and the end mark.
 FRAME_HEAD = 7
 FRAME_OVERHEAD = 8
-PARTIAL_BYTES_MIN = 512
-PARTIAL_BYTES_KEPT = 4096
 
 PUBLISH = 0x003C0028
 ACK = 0x003C0050
@@ -35,8 +34,9 @@ CHANNEL_CLOSE = 0x00140028
 CHANNEL_CLOSE_OK = 0x00140029
 
 
-class Connection:
+class Connection(Carry):
     def __init__(self, outbox, frame_max, channel_max):
+        Carry.__init__(self)
         self.outbox = outbox
         self.frame_max = frame_max
         self.channel_max = channel_max
@@ -44,12 +44,6 @@ class Connection:
         self.channels = {}
         self.last_number = 0
         self.last_channel = None
-        self.chunk = None
-        self.p = b""
-        self.at = 0
-        self.end = 0
-        self.partial = None
-        self.partial_size = 0
         self.confirming = []
         # After connection.close was sent only its answer counts; the rest is skipped unread.
         self.muted = False
@@ -59,18 +53,13 @@ class Connection:
         self.alarmed = False
         # The channel of the frame being worked on, so that whoever catches an error knows where it belongs.
         self.current = 0
-        self.bytes_received = 0
         self.frames_received = 0
 
     # ---- chunks
 
     def feed(self, data, size):
         """Takes the first `size` octets of data, which must stay as they are until the chunk is used up or detached."""
-        self.chunk = data
-        self.p = data
-        self.at = 0
-        self.end = size
-        self.bytes_received += size
+        self.take_chunk(data, size)
         return self.proceed()
 
     def proceed(self):
@@ -112,49 +101,7 @@ class Connection:
 
     def complete_partial(self):
         """Adds to the frame that began in an earlier chunk; true once it is whole."""
-        need = FRAME_HEAD
-        while True:
-            if self.partial_size >= FRAME_HEAD:
-                need = self.check_frame(self.partial, 0)
-                if need > len(self.partial):
-                    self.partial.extend(bytes(need - len(self.partial)))
-            count = min(need - self.partial_size, self.end - self.at)
-            to = self.partial
-            copy_octets(to, self.partial_size, self.p, self.at, count)
-            self.partial_size += count
-            self.at += count
-            if self.partial_size < need:
-                return False
-            if need > FRAME_HEAD:
-                return True
-
-    def keep_partial(self):
-        """Keeps the start of a frame whose rest will come with a later chunk, and lets go of the chunk."""
-        left = self.end - self.at
-        if left > 0:
-            if self.partial is None or len(self.partial) < left:
-                self.partial = bytearray(max(left, PARTIAL_BYTES_MIN))
-            to = self.partial
-            copy_octets(to, 0, self.p, self.at, left)
-            self.partial_size = left
-        elif self.partial_size == 0 and self.partial is not None and len(self.partial) > PARTIAL_BYTES_KEPT:
-            self.partial = None
-        self.let_go()
-        return 0
-
-    def detach(self):
-        """The caller must wait before it proceeds: copies the unread rest, so that the chunk's buffer is free."""
-        self.chunk = bytearray(self.chunk[self.at : self.end])
-        self.p = self.chunk
-        self.end -= self.at
-        self.at = 0
-
-    def let_go(self):
-        self.chunk = None
-        self.p = b""
-        self.at = 0
-        self.end = 0
-        return 0
+        return self.fill_partial(FRAME_HEAD) and self.fill_partial(self.check_frame(self.partial, 0))
 
     # ---- frames
 

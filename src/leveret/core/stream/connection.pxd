@@ -1,32 +1,24 @@
 cimport cython
 
-from leveret.core.octets cimport copy_octets, read_u16, read_u32, take
+from leveret.core.carry cimport Carry
+from leveret.core.octets cimport read_u16, read_u32, take
 from leveret.core.outbox cimport Outbox
 from leveret.core.stream.intake cimport StreamPublisher, check_entries, write_errors
 
-cdef Py_ssize_t SIZE_BYTES, CONTENT_BYTES_MIN, PUBLISH_HEAD, PARTIAL_BYTES_MIN, PARTIAL_BYTES_KEPT
+cdef Py_ssize_t SIZE_BYTES, CONTENT_BYTES_MIN, PUBLISH_HEAD
 cdef unsigned int PUBLISH, CLOSE, CLOSE_RESPONSE, PUBLISHER_DOES_NOT_EXIST
 cdef bytes PUBLISHED
 
 
 @cython.final
-cdef class StreamConnection:
+cdef class StreamConnection(Carry):
     cdef readonly Outbox outbox
     cdef public unsigned int frame_max
     cdef readonly dict publishers
-    # The chunk being worked through
-    cdef object chunk
-    cdef const unsigned char* p
-    cdef Py_ssize_t at
-    cdef Py_ssize_t end
-    # The start of a frame whose rest has not come yet
-    cdef bytearray partial
-    cdef Py_ssize_t partial_size
     cdef public bint opened
     cdef public bint muted
     cdef public bint alarmed
     cdef public bint published
-    cdef readonly unsigned long long bytes_received
     cdef readonly unsigned long long frames_received
 
     @cython.locals(data=bytearray)
@@ -35,12 +27,7 @@ cdef class StreamConnection:
     cpdef object proceed(self)
     @cython.locals(size="unsigned int")
     cdef Py_ssize_t check_frame(self, const unsigned char* p, Py_ssize_t at) except -1
-    @cython.locals(need=Py_ssize_t, count=Py_ssize_t, to="unsigned char*")
     cdef bint complete_partial(self) except -1
-    @cython.locals(left=Py_ssize_t, to="unsigned char*")
-    cdef int keep_partial(self) except -1
-    cdef int let_go(self) except -1
-    cpdef object detach(self)
     cpdef object stop(self)
     @cython.locals(key="unsigned int")
     cdef object frame(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end)

@@ -7,10 +7,11 @@ touches a socket."""
 
 import cython
 
+from leveret.core.carry import Carry
 from leveret.errors import HardError
 
 if not cython.compiled:
-    from leveret.core.pure_octets import copy_octets, read_u16, read_u32, take
+    from leveret.core.pure_octets import read_u16, read_u32, take
     from leveret.core.stream.intake import check_entries, write_errors
 
 # Octets of a frame's size, and the least that must follow: the command's key and version.
@@ -18,8 +19,6 @@ SIZE_BYTES = 4
 CONTENT_BYTES_MIN = 4
 # Before a publish's entries: key, version, the publisher's id.
 PUBLISH_HEAD = 5
-PARTIAL_BYTES_MIN = 512
-PARTIAL_BYTES_KEPT = 4096
 
 PUBLISH = 2
 CLOSE = 22
@@ -29,18 +28,13 @@ PUBLISHER_DOES_NOT_EXIST = 18
 PUBLISHED = b""
 
 
-class StreamConnection:
+class StreamConnection(Carry):
     def __init__(self, outbox, frame_max):
+        Carry.__init__(self)
         self.outbox = outbox
         self.frame_max = frame_max
         # By id.
         self.publishers = {}
-        self.chunk = None
-        self.p = b""
-        self.at = 0
-        self.end = 0
-        self.partial = None
-        self.partial_size = 0
         # False until the client may publish.
         self.opened = False
         # After we have said that we close, only the end of the conversation counts.
@@ -49,18 +43,13 @@ class StreamConnection:
         self.published = False
         # While an alarm holds, the session wants to see a publish before anything more is read.
         self.alarmed = False
-        self.bytes_received = 0
         self.frames_received = 0
 
     # ---- chunks
 
     def feed(self, data, size):
         """Takes the first `size` octets of data, which must stay as they are until the chunk is used up or detached."""
-        self.chunk = data
-        self.p = data
-        self.at = 0
-        self.end = size
-        self.bytes_received += size
+        self.take_chunk(data, size)
         return self.proceed()
 
     def proceed(self):
@@ -99,49 +88,7 @@ class StreamConnection:
 
     def complete_partial(self):
         """Adds to the frame that began in an earlier chunk; true once it is whole."""
-        need = SIZE_BYTES
-        while True:
-            if self.partial_size >= SIZE_BYTES:
-                need = self.check_frame(self.partial, 0)
-                if need > len(self.partial):
-                    self.partial.extend(bytes(need - len(self.partial)))
-            count = min(need - self.partial_size, self.end - self.at)
-            to = self.partial
-            copy_octets(to, self.partial_size, self.p, self.at, count)
-            self.partial_size += count
-            self.at += count
-            if self.partial_size < need:
-                return False
-            if need > SIZE_BYTES:
-                return True
-
-    def keep_partial(self):
-        """Keeps the start of a frame whose rest will come with a later chunk, and lets go of the chunk."""
-        left = self.end - self.at
-        if left > 0:
-            if self.partial is None or len(self.partial) < left:
-                self.partial = bytearray(max(left, PARTIAL_BYTES_MIN))
-            to = self.partial
-            copy_octets(to, 0, self.p, self.at, left)
-            self.partial_size = left
-        elif self.partial_size == 0 and self.partial is not None and len(self.partial) > PARTIAL_BYTES_KEPT:
-            self.partial = None
-        self.let_go()
-        return 0
-
-    def detach(self):
-        """The caller must wait before it proceeds: copies the unread rest, so that the chunk's buffer is free."""
-        self.chunk = bytearray(self.chunk[self.at : self.end]) if self.chunk is not None else bytearray(0)
-        self.p = self.chunk
-        self.end -= self.at
-        self.at = 0
-
-    def let_go(self):
-        self.chunk = None
-        self.p = b""
-        self.at = 0
-        self.end = 0
-        return 0
+        return self.fill_partial(SIZE_BYTES) and self.fill_partial(self.check_frame(self.partial, 0))
 
     def stop(self):
         """Nothing that comes after a frame that cannot be understood makes sense."""
