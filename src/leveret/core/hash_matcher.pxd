@@ -71,15 +71,20 @@ cdef class ConsistentHashMatcher(Matcher):
 cdef double score_below(Member member, Py_ssize_t slot, double limit) noexcept
 
 
-cdef class ModulusHashMatcher(Matcher):
-    # (name, binding key) of every binding in order, and beside it the destinations.
+cdef class OrderedMatcher(Matcher):
+    # The place of every binding in order, and beside it the destinations.
     cdef list order
     cdef list destinations
 
-    @cython.locals(at=Py_ssize_t)
+    cdef tuple place(self, bytes key, dict arguments, object destination)
+    @cython.locals(place=tuple, at=Py_ssize_t)
     cpdef void add(self, bytes key, dict arguments, object destination) except *
-    @cython.locals(at=Py_ssize_t)
+    @cython.locals(place=tuple, at=Py_ssize_t)
     cpdef void remove(self, bytes key, dict arguments, object destination) except *
+
+
+cdef class ModulusHashMatcher(OrderedMatcher):
+    cdef tuple place(self, bytes key, dict arguments, object destination)
     @cython.locals(size=Py_ssize_t)
     cpdef void collect(self, bytes routing_key, object properties, list found) except *
 

@@ -38,7 +38,7 @@ if not cython.compiled:
         return ((mix(number) >> 11) + 0.5) * (1.0 / 9007199254740992.0)
 
 
-__all__ = ["SLOTS", "ConsistentHashMatcher", "ModulusHashMatcher", "RandomMatcher", "stable_hash"]
+__all__ = ["SLOTS", "ConsistentHashMatcher", "ModulusHashMatcher", "OrderedMatcher", "RandomMatcher", "stable_hash"]
 
 # Keys are spread over this many slots, and the slots over the destinations. More slots, finer shares: ten equal
 # destinations get a tenth each within 2 %, a hundred within 6 %. A bound exchange holds 256 KiB for them.
@@ -197,10 +197,11 @@ class ConsistentHashMatcher(Matcher):
         return 0
 
 
-class ModulusHashMatcher(Matcher):
-    """x-modulus-hash: the hash of the routing key modulo the number of bindings picks one, in order of name.
+class OrderedMatcher(Matcher):
+    """Bindings in a fixed order, whenever they came: a sum over the routing key says which one a message goes to.
 
-    As in RabbitMQ a destination bound under two keys counts twice, and any change moves most keys."""
+    A subclass says what the order goes by, and does the sum. As in RabbitMQ a destination bound under two keys counts
+    twice, and any change moves most keys."""
 
     if not cython.compiled:
         __slots__ = ("destinations", "order")
@@ -209,18 +210,22 @@ class ModulusHashMatcher(Matcher):
         self.by_key_only = True
         self.first_key_only = True
         self.count = 0
-        self.order: list[tuple[bytes, bytes]] = []
+        self.order: list[tuple[Any, ...]] = []
         self.destinations: list[object] = []
 
+    def place(self, key: bytes, arguments: dict[str, Any], destination: Any) -> tuple[Any, ...]:
+        """What the binding is sorted by."""
+        raise NotImplementedError
+
     def add(self, key: bytes, arguments: dict[str, Any], destination: object) -> None:
-        place = (name_of(destination), key)
+        place = self.place(key, arguments, destination)
         at = bisect_right(self.order, place)
         self.order.insert(at, place)
         self.destinations.insert(at, destination)
         self.count += 1
 
     def remove(self, key: bytes, arguments: dict[str, Any], destination: object) -> None:
-        place = (name_of(destination), key)
+        place = self.place(key, arguments, destination)
         at = bisect_left(self.order, place)
         while at < len(self.order) and self.order[at] == place:
             if self.destinations[at] is destination:
@@ -230,6 +235,16 @@ class ModulusHashMatcher(Matcher):
                 return
             at += 1
         raise KeyError(key)
+
+
+class ModulusHashMatcher(OrderedMatcher):
+    """x-modulus-hash: the hash of the routing key modulo the number of bindings picks one, in order of name."""
+
+    if not cython.compiled:
+        __slots__ = ()
+
+    def place(self, key: bytes, arguments: dict[str, Any], destination: Any) -> tuple[Any, ...]:
+        return (name_of(destination), key)
 
     def collect(self, routing_key: bytes, properties: Any, found: list[object]) -> None:
         size = len(self.destinations)

@@ -2,18 +2,11 @@
 
 cimport cython
 
-from leveret.core.matcher cimport Matcher
+from leveret.core.hash_matcher cimport OrderedMatcher
 from leveret.core.murmur3 cimport murmur3_32
 
 
-cdef class SuperStreamMatcher(Matcher):
-    # (partition, name, binding key) of every binding in order, and beside it the destinations.
-    cdef list order
-    cdef list destinations
-
-    @cython.locals(at=Py_ssize_t)
-    cpdef void add(self, bytes key, dict arguments, object destination) except *
-    @cython.locals(at=Py_ssize_t)
-    cpdef void remove(self, bytes key, dict arguments, object destination) except *
+cdef class SuperStreamMatcher(OrderedMatcher):
+    cdef tuple place(self, bytes key, dict arguments, object destination)
     @cython.locals(size=Py_ssize_t)
     cpdef void collect(self, bytes routing_key, object properties, list found) except *

@@ -7,12 +7,11 @@ by the data plane."""
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from typing import Any
 
 import cython
 
-from leveret.core.matcher import Matcher
+from leveret.core.hash_matcher import OrderedMatcher
 
 if not cython.compiled:
     from leveret.core.murmur3 import murmur3_32
@@ -40,40 +39,16 @@ def partition_order(key: bytes, arguments: dict[str, Any]) -> int:
     return int(given)
 
 
-class SuperStreamMatcher(Matcher):
+class SuperStreamMatcher(OrderedMatcher):
     """x-super-stream: MurmurHash3 of the routing key modulo the number of bindings, in the order of the partitions.
 
-    Partitions of one number are in the order of their names. As in RabbitMQ every binding counts, so one that comes or
-    goes moves most keys."""
+    Partitions of one number are in the order of their names."""
 
     if not cython.compiled:
-        __slots__ = ("destinations", "order")
+        __slots__ = ()
 
-    def __init__(self) -> None:
-        self.by_key_only = True
-        self.first_key_only = True
-        self.count = 0
-        self.order: list[tuple[int, bytes, bytes]] = []
-        self.destinations: list[Any] = []
-
-    def add(self, key: bytes, arguments: dict[str, Any], destination: Any) -> None:
-        place = (partition_order(key, arguments), destination.name, key)
-        at = bisect_right(self.order, place)
-        self.order.insert(at, place)
-        self.destinations.insert(at, destination)
-        self.count += 1
-
-    def remove(self, key: bytes, arguments: dict[str, Any], destination: Any) -> None:
-        place = (partition_order(key, arguments), destination.name, key)
-        at = bisect_left(self.order, place)
-        while at < len(self.order) and self.order[at] == place:
-            if self.destinations[at] is destination:
-                del self.order[at]
-                del self.destinations[at]
-                self.count -= 1
-                return
-            at += 1
-        raise KeyError(key)
+    def place(self, key: bytes, arguments: dict[str, Any], destination: Any) -> tuple[Any, ...]:
+        return (partition_order(key, arguments), destination.name, key)
 
     def collect(self, routing_key: bytes, properties: Any, found: list[object]) -> None:
         size = len(self.destinations)
