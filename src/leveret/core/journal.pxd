@@ -1,7 +1,7 @@
 cimport cython
 
 from leveret.core.batch cimport Beside, Noting, Publisher
-from leveret.core.buffers cimport Buffers
+from leveret.core.buffers cimport Buffers, grow
 from leveret.core.message cimport Message
 from leveret.core.octets cimport clear_octets, copy_octets, read_u16, read_u32, read_u64, write_u16, write_u32, write_u64
 from leveret.core.records cimport (
@@ -71,7 +71,6 @@ cdef class Journal:
     cdef Segment find_segment(self, unsigned long long location)
     @cython.locals(segment=Segment)
     cpdef int release(self, unsigned long long location) except -1
-    @cython.locals(size=Py_ssize_t, grown=bytearray, p="unsigned char*")
     cdef int reserve(self, Py_ssize_t count) except -1
     @cython.locals(raw=bytes, address_size=Py_ssize_t, properties_size=Py_ssize_t, body_size=Py_ssize_t, length=Py_ssize_t, at=Py_ssize_t, to=Py_ssize_t, p="unsigned char*", source="const unsigned char*")
     cdef int append_message(self, Message message, Py_ssize_t room, int kind) except -1

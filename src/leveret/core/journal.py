@@ -11,6 +11,7 @@ from leveret.core.batch import Batch
 from leveret.core.buffers import Buffers
 
 if not cython.compiled:
+    from leveret.core.buffers import grow
     from leveret.core.pure_octets import (
         clear_octets,
         copy_octets,
@@ -201,14 +202,8 @@ class Journal:
 
     def reserve(self, count):
         if self.end + count > len(self.data):
-            size = len(self.data)
-            while size < self.end + count:
-                size *= 2
-            grown = bytearray(size)
-            p = grown
-            copy_octets(p, 0, self.p, 0, self.end)
-            self.data = grown
-            self.p = p
+            self.data = grow(self.data, self.end, self.end + count)
+            self.p = self.data
         return 0
 
     def append_message(self, message, room, kind):

@@ -1,6 +1,6 @@
 """Buffers that are used again: which are kept, and how many."""
 
-from leveret.core.buffers import Buffers
+from leveret.core.buffers import Buffers, grow
 
 MIB = 1 << 20
 
@@ -34,3 +34,11 @@ def test_no_more_octets_are_kept_than_a_node_can_spare() -> None:
     assert buffers.kept_bytes == 20 * MIB
     buffers.give(bytearray(12 * MIB))
     assert buffers.kept_bytes == 32 * MIB
+
+
+def test_one_that_is_too_short_grows_with_what_is_used_of_it() -> None:
+    data = bytearray(b"used" + b"-" * 12)
+    assert grow(data, 4, 17) == b"used" + bytes(28)
+    assert len(grow(data, 4, 32)) == 32
+    assert len(grow(data, 16, 33)) == 64
+    assert data == b"used" + b"-" * 12

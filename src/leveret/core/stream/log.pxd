@@ -1,6 +1,7 @@
 cimport cython
 
 from leveret.core.batch cimport Beside
+from leveret.core.buffers cimport grow
 from leveret.core.journal cimport Journal
 from leveret.core.octets cimport clear_octets, copy_octets, write_u16, write_u32, write_u64
 from leveret.core.records cimport ENTRY, HEAD_BYTES, MESSAGE_HEAD_BYTES, TRACK, padded, write_head
@@ -52,7 +53,6 @@ cdef class StreamLog(Beside):
     cdef int open_part(self) except -1
     cdef int start_segment(self) except -1
     cdef int roll(self) except -1
-    @cython.locals(size=Py_ssize_t, grown=bytearray, p="unsigned char*")
     cdef int reserve(self, Py_ssize_t count) except -1
     @cython.locals(address_size=Py_ssize_t, properties_size=Py_ssize_t, body_size=Py_ssize_t, filter_size=Py_ssize_t, length=Py_ssize_t, at=Py_ssize_t, to=Py_ssize_t, p="unsigned char*", source="const unsigned char*", offset="unsigned long long")
     cpdef unsigned long long append(self, bytes address, bytes properties, bytes body, unsigned int count, int flags, bytes filter_value, unsigned long long now) except? 0xFFFFFFFFFFFFFFFF

@@ -11,6 +11,7 @@ from leveret.core.batch import Beside
 from leveret.core.stream.tracking import Tracking
 
 if not cython.compiled:
+    from leveret.core.buffers import grow
     from leveret.core.pure_octets import clear_octets, copy_octets, write_u16, write_u32, write_u64
     from leveret.core.records import ENTRY, HEAD_BYTES, MESSAGE_HEAD_BYTES, TRACK, padded, write_head
 
@@ -172,14 +173,8 @@ class StreamLog(Beside):
 
     def reserve(self, count):
         if self.end + count > len(self.data):
-            size = len(self.data)
-            while size < self.end + count:
-                size *= 2
-            grown = bytearray(size)
-            p = grown
-            copy_octets(p, 0, self.p, 0, self.end)
-            self.data = grown
-            self.p = p
+            self.data = grow(self.data, self.end, self.end + count)
+            self.p = self.data
         return 0
 
     def append(self, address, properties, body, count, flags, filter_value, now):
