@@ -76,11 +76,7 @@ class StreamSubscription:
 
     def begin(self, offset):
         self.pause()
-        self.cursor = self.stream.open_cursor(self)
-        if self.values is not None:
-            self.cursor.blooms = self.blooms
-            self.cursor.unfiltered = self.unfiltered
-        self.cursor.seek(offset)
+        self.cursor = self.stream.open_cursor(self, offset, self.blooms, self.unfiltered)
         self.pump()
 
     def pause(self):

@@ -58,11 +58,7 @@ class StreamConsumer(Consumer):
         """The stream knows it now; `begin` follows when it is known where."""
 
     def begin(self, offset):
-        self.cursor = self.stream.open_cursor(self)
-        if self.values is not None:
-            self.cursor.blooms = self.blooms
-            self.cursor.unfiltered = self.unfiltered
-        self.cursor.seek(offset)
+        self.cursor = self.stream.open_cursor(self, offset, self.blooms, self.unfiltered)
         self.pump()
 
     def pause(self):

@@ -103,8 +103,13 @@ class StreamQueue(Queue):
     def subscriber_count(self):
         return Queue.subscriber_count(self) + self.subscriptions
 
-    def open_cursor(self, owner):
-        return Cursor(self.log, owner)
+    def open_cursor(self, owner, offset=0, blooms=None, unfiltered=False):
+        """A reader's place from this offset on; with Bloom filters, for entries that may have one of their values."""
+        cursor = Cursor(self.log, owner)
+        cursor.blooms = blooms
+        cursor.unfiltered = unfiltered
+        cursor.seek(offset)
+        return cursor
 
     def stored_offset(self, consumer):
         return self.log.tracking.consumers.get(consumer, -1)
