@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.own_broker import running
 from tests.conformance.raw_client import RawClient
 from tests.conformance.target import ORACLE_IS_TARGET, RestartableTarget, Target, running_process, running_target
 from tests.conformance.topology import Topology
@@ -29,6 +30,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def target() -> Iterator[Target]:
     with running_target() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Leveret in this process, with its stream port, for all tests of a module."""
+    with running(tmp_path_factory.mktemp("broker")) as made:
+        yield made
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -25,14 +24,7 @@ from rstream import (
     exceptions,
 )
 
-from tests.conformance.own_broker import running
 from tests.conformance.stream_scenes import Received, eventually, opened, read, within_deadline
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with running(tmp_path_factory.mktemp("groups")) as broker:
-        yield broker
 
 
 async def id_of(message: AMQPMessage) -> str:

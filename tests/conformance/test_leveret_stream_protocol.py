@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +38,6 @@ from tests.conformance.stream_scenes import (
     read,
     within_deadline,
 )
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with running(tmp_path_factory.mktemp("streams")) as broker:
-        yield broker
 
 
 def test_what_is_published_is_read_in_order_and_with_its_offset(broker: Any) -> None:
