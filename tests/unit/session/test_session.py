@@ -186,7 +186,7 @@ def test_after_channel_close_everything_of_that_channel_is_ignored_until_it_is_a
 def test_a_client_that_does_not_answer_connection_close_is_cut_off(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leveret.session.session.CLOSE_DEADLINE_S", 0.1)
+    monkeypatch.setattr(Session, "close_deadline_s", 0.1)
     client = scene.connect()
     client.send_frame(1, 0, b"\x00\x0a\x00\x63")
     assert client.expect(0, "connection.close")["reply_code"] in (503, 504, 540)

@@ -1,8 +1,8 @@
-"""One stream client's connection from accept to close: what the compiled connection hands up, and everything around it.
+"""One stream client's conversation: what the compiled connection hands up, and everything around it.
 
-The stream protocol's counterpart of session/session.py, and built the same way: it never waits, a step that must (a
-login, an offset that is looked up on disk, an alarm) suspends it, and all errors end here. What a request lacks is told
-in its response; a frame that makes no sense ends the connection."""
+The stream protocol's counterpart of session/session.py, on the same session/life.py: it never waits, a step that must
+(a login, an offset that is looked up on disk, an alarm) suspends it, and all errors end here. What a request lacks is
+told in its response; a frame that makes no sense ends the connection."""
 
 from __future__ import annotations
 
@@ -10,23 +10,20 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from leveret.broker.access import Access
 from leveret.broker.broker import Broker
 from leveret.broker.streams import StreamService
 from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import Topology
-from leveret.broker.vhost import LiveVhost
-from leveret.core.outbox import Outbox
 from leveret.core.stream.connection import StreamConnection
 from leveret.core.stream.intake import StreamPublisher
 from leveret.errors import AlreadyExists, AmqpError, HardError
 from leveret.runtime.log import get_logger
-from leveret.runtime.network import PAUSE_DISK, Pump, Switchboard
-from leveret.session.heartbeat import Heartbeat
+from leveret.runtime.network import Pump, Switchboard
+from leveret.session.life import ConnectionLife
 from leveret.session.settings import SessionSettings
 from leveret.session.stream import consuming, handshake, publishing, streams
 from leveret.session.stream.subscription import Subscription
-from leveret.session.suspension import FOR_ALARM, FOR_LOAD, FOR_TURN
+from leveret.session.suspension import FOR_ALARM, FOR_LOAD
 from leveret.wire import stream_commands as commands
 from leveret.wire.limits import STREAM_FRAME_MAX_BEFORE_AUTHENTICATION
 from leveret.wire.stream_codec import decode_command, frame_of
@@ -41,15 +38,6 @@ HANDLERS: dict[type[Command], Callable[[StreamSession, Any], None]] = {
     **consuming.HANDLERS,
     **streams.HANDLERS,
 }
-# How long a client may take to answer a close before the socket is closed anyway: not long, because some never do and
-# notice only that.
-CLOSE_DEADLINE_S = 1.0
-# Commands of one connection handled before the loop turns to others.
-COMMANDS_A_TURN = 256
-# How often a session looks whether its client has read enough of its answers to be given more.
-FLOOD_POLL_S = 0.01
-HEARTBEAT_FRAME = frame_of(commands.Heartbeat())
-
 # AMQP's reply codes as the stream protocol's.
 CODES = {
     311: Code.FRAME_TOO_LARGE,
@@ -67,7 +55,13 @@ def code_of(error: AmqpError) -> int:
     return CODES.get(error.code, Code.PRECONDITION_FAILED)
 
 
-class StreamSession:
+class StreamSession(ConnectionLife[Command]):
+    noun = "stream connection"
+    heartbeat_frame = frame_of(commands.Heartbeat())
+    # Not long, because some clients never answer and notice only the socket's end.
+    close_deadline_s = 1.0
+    core: StreamConnection
+
     def __init__(
         self,
         broker: Broker,
@@ -77,71 +71,42 @@ class StreamSession:
         board: Switchboard,
         pump: Pump,
     ) -> None:
-        self.broker = broker
-        self.topology = topology
+        super().__init__(broker, topology, settings, board, pump)
         self.super_streams = super_streams
         self.streams = StreamService(broker, topology)
-        self.settings = settings
-        self.board = board
-        self.pump = pump
-        self.peer = pump.peer
         # What clients are told to connect to: the address by which this one has come.
         self.advertised = pump.local
-        self.connection_id = broker.new_connection_id()
-        self.outbox = Outbox(board.dirty, board.spares)
         self.core = StreamConnection(self.outbox, STREAM_FRAME_MAX_BEFORE_AUTHENTICATION)
         self.subscriptions: dict[int, Subscription] = {}
-        self.journal = broker.store.journal if broker.store is not None else None
         self.step = handshake.Step.STARTING
-        # A set of FOR_ bits, 0 while it runs.
-        self._suspended = 0
-        # The pending resume of a session that gave way to others.
-        self._turn: asyncio.Handle | None = None
-        self._task: asyncio.Future[None] | None = None
-        self._closing = False
-        self.gone = False
-        self._held = False
         # The last correlation id of a request of ours, and who waits for the answer.
         self._last_correlation = 0
         self._waiting: dict[int, Callable[[commands.ConsumerUpdateResponse], None]] = {}
-        self._timer = board.loop.call_later(settings.handshake_deadline_s, self._handshake_late)
-        self._heartbeat: Heartbeat | None = None
         # Agreed in the handshake
         self.client_properties: dict[str, str] = {}
-        self.mechanism = ""
-        self.user = ""
         self.frame_max = settings.stream_frame_max
-        self.heartbeat_s = 0
         self.deliver_version = 1
-        self.vhost: LiveVhost
-        self.access: Access
-        self.connected_at = broker.clock.wall()
 
     @property
-    def peer_name(self) -> str:
-        return f"{self.peer[0]}:{self.peer[1]}"
+    def is_open(self) -> bool:
+        return self.step is handshake.Step.OPEN
 
     @property
     def publishers(self) -> dict[int, StreamPublisher]:
         publishers: dict[int, StreamPublisher] = self.core.publishers
         return publishers
 
-    def send(self, command: Command) -> None:
-        self.outbox.write(frame_of(command))
+    def send(self, said: Command) -> None:
+        self.outbox.write(frame_of(said))
 
     # ---- octets in
 
     def received(self, data: bytearray, size: int) -> None:
         self.broker.tick()
         self._run(data, size)
-        if self.journal is not None and self.journal.congested and self.core.published:
-            self.pump.pause_reading(PAUSE_DISK)
-            self.broker.stalled[self.connection_id] = self
-            self.heed_heartbeats()
-        self.core.published = False
+        self._heed_congestion()
 
     def _run(self, data: bytearray | None, size: int) -> None:
-        """Works through a chunk, or goes on with the one it stopped in."""
         fresh = data is not None
         handled = 0
         while not self.gone:
@@ -157,37 +122,10 @@ class StreamSession:
             except Exception:
                 fresh = False
                 log.exception("stream connection handler failed", peer=self.peer_name, user=self.user)
-                self.fail(HardError(541, "the broker made a mistake; its log says more"))
+                self.fail_internally()
             handled += 1
-            if (handled == COMMANDS_A_TURN or self.outbox.flooded()) and not self._suspended:
-                self.suspend(FOR_TURN)
-                self._turn = self.board.loop.call_soon(self._next_turn)
-            if self._suspended:
-                self.core.detach()
+            if self._must_stop(handled):
                 return
-
-    # ---- suspending
-
-    def suspend(self, why: int) -> None:
-        """Nothing more is read or handled until it was resumed for every reason there was."""
-        self._suspended |= why
-        self.pump.pause_reading()
-
-    def _next_turn(self) -> None:
-        if self.outbox.flooded():
-            self._turn = self.board.loop.call_later(FLOOD_POLL_S, self._next_turn)
-        else:
-            self._turn = None
-            self.resume(FOR_TURN)
-
-    def resume(self, why: int) -> None:
-        self._suspended &= ~why
-        if self._suspended:
-            return
-        self._run(None, 0)
-        if not self._suspended and not self.gone:
-            self.pump.resume_reading()
-        self.board.kick()
 
     def wait_for(self, work: Coroutine[Any, Any, None], why: int = FOR_LOAD) -> None:
         """Does slow work, one at a time, before anything more is read."""
@@ -202,7 +140,7 @@ class StreamSession:
             self.fail(error)
         except Exception:
             log.exception("stream connection handler failed", peer=self.peer_name, user=self.user)
-            self.fail(HardError(541, "the broker made a mistake; its log says more"))
+            self.fail_internally()
         if not self.gone:
             self.resume(why)
 
@@ -216,14 +154,10 @@ class StreamSession:
         if isinstance(command, commands.CloseResponse) and self._closing:
             self.pump.close()
         elif isinstance(command, commands.Close):
-            self._release()
-            self.send(commands.CloseResponse(command.correlation_id, Code.OK))
-            self._closing = True
-            self.core.stop()
-            self.pump.close()
+            self._answer_close(commands.CloseResponse(command.correlation_id, Code.OK))
         elif self._closing or isinstance(command, commands.Heartbeat):
             return
-        elif self.step is not handshake.Step.OPEN:
+        elif not self.is_open:
             handshake.take_step(self, command)
         elif isinstance(command, commands.ConsumerUpdateResponse):
             self._answered(command)
@@ -243,8 +177,7 @@ class StreamSession:
                 raise
             self.refuse(command, code_of(error), error.text)
         if store is not None and store.commands_total != logged:
-            # The answer first of all waits until what was done is on disk.
-            self.outbox.barrier = store.require_sync()
+            self.hold_output()
 
     def refuse(self, command: Request, code: int, why: str = "") -> None:
         """Answers with a code and nothing else that the answer's class may have."""
@@ -262,9 +195,13 @@ class StreamSession:
         self, command: Callable[[int], Command], answered: Callable[[commands.ConsumerUpdateResponse], None]
     ) -> int:
         """Sends a request of ours, made with the correlation id that it gets; that id."""
+        correlation_id = self._next_correlation()
+        self._waiting[correlation_id] = answered
+        self.send(command(correlation_id))
+        return correlation_id
+
+    def _next_correlation(self) -> int:
         self._last_correlation = self._last_correlation % 0xFFFFFFFF + 1
-        self._waiting[self._last_correlation] = answered
-        self.send(command(self._last_correlation))
         return self._last_correlation
 
     def forget_answer(self, correlation_id: int) -> None:
@@ -278,58 +215,27 @@ class StreamSession:
     # ---- the life of the connection
 
     def opened(self) -> None:
-        """The handshake is over."""
-        self._timer.cancel()
         self.core.opened = True
-        self.broker.connected(self.connection_id, self)
-        if self.heartbeat_s:
-            self._heartbeat = Heartbeat(
-                self.board, self.pump, self.core, self.outbox, self.heartbeat_s, HEARTBEAT_FRAME
-            )
-        self.core.alarmed = self.broker.blocked_reason is not None
-        log.debug("stream connection opened", peer=self.peer_name, user=self.user, vhost=self.vhost.name)
+        super().opened()
 
     def fail(self, error: AmqpError) -> None:
         """A frame that makes no sense, or a mistake of ours: the client is told why and the connection closed."""
         log.info("stream connection closed by error", peer=self.peer_name, user=self.user, error=str(error))
-        if self._closing or self.step is not handshake.Step.OPEN:
+        if self._closing or not self.is_open:
             # Nobody whom we know: no more words are wasted.
             self.core.stop()
             self.pump.close()
             return
-        self._start_close(CODES.get(error.code, Code.UNKNOWN_FRAME), error.text)
-
-    def _start_close(self, code: int, reason: str) -> None:
-        """Gives everything back, says why, and waits for the answer, but not forever."""
-        if self._closing or self.gone:
-            return
-        self._release()
-        self._closing = True
-        self.core.stop()
-        self._last_correlation = self._last_correlation % 0xFFFFFFFF + 1
-        self.send(commands.Close(self._last_correlation, code, reason))
-        self._timer.cancel()
-        self._timer = self.board.loop.call_later(CLOSE_DEADLINE_S, self.pump.close)
-        if self._suspended:
-            if self._turn is not None:
-                self._turn.cancel()
-                self._turn = None
-            self.resume(self._suspended)
+        code = CODES.get(error.code, Code.UNKNOWN_FRAME)
+        self._start_close(commands.Close(self._next_correlation(), code, error.text))
 
     def close_by_broker(self, code: int, text: str) -> None:
-        self._start_close(Code.OK if code == 320 else CODES.get(code, Code.INTERNAL_ERROR), text)
+        why = Code.OK if code == 320 else CODES.get(code, Code.INTERNAL_ERROR)
+        self._start_close(commands.Close(self._next_correlation(), why, text))
         self.board.kick()
 
-    def shut_down(self, text: str) -> None:
-        """The node stops: an open connection is told, a stranger is simply let go."""
-        if self.step is handshake.Step.OPEN:
-            self.close_by_broker(320, text)
-        else:
-            self.pump.abort("shutdown")
-
-    def _handshake_late(self) -> None:
-        log.info("handshake took too long", peer=self.peer_name)
-        self.pump.abort("handshake timeout")
+    def _mute(self) -> None:
+        self.core.stop()
 
     def _release(self) -> None:
         """Publishers and subscriptions end."""
@@ -340,25 +246,6 @@ class StreamSession:
         self._waiting.clear()
         if self.connection_id in self.broker.connections:
             self.broker.disconnected(self.connection_id)
-
-    def lost(self, reason: str) -> None:
-        """The socket is closed."""
-        self.gone = True
-        self.broker.stalled.pop(self.connection_id, None)
-        self._timer.cancel()
-        if self._turn is not None:
-            self._turn.cancel()
-            self._turn = None
-        if self._heartbeat is not None:
-            self._heartbeat.stop()
-            self._heartbeat = None
-        if self._task is not None:
-            self._task.cancel()
-        try:
-            self._release()
-        except Exception:
-            log.exception("giving back what the connection held failed", peer=self.peer_name, user=self.user)
-        log.debug("stream connection closed", peer=self.peer_name, user=self.user, reason=reason)
 
     def calmed(self) -> None:
         """The outbox is no longer congested."""
@@ -389,49 +276,25 @@ class StreamSession:
             self.access.forget()
             publishing.check_again(self)
 
-    def user_deleted(self, user: str) -> None:
-        if user == self.user:
-            self.close_by_broker(320, f"user '{user}' is deleted")
-
-    def vhost_deleted(self, vhost: str) -> None:
-        if vhost == self.vhost.name:
-            self.close_by_broker(320, f"vhost '{vhost}' is deleted")
-
     def ack_timeouts_changed(self) -> None:
         """Nothing is acknowledged here."""
 
     def collect_located(self, number: int, found: dict[tuple[int, int], object]) -> None:
         """Nothing of the node's log is held here."""
 
-    # ---- alarms and the disk
+    # ---- alarms
 
     def _published_during_alarm(self) -> None:
         """The client publishes although there is an alarm: it is read no further until that ends."""
-        if self.broker.blocked_reason is not None and not self._held:
-            self._held = True
+        if self.broker.blocked_reason is not None:
             self.suspend(FOR_ALARM)
             self.heed_heartbeats()
 
     def blocked_changed(self, reason: str | None) -> None:
         self.core.alarmed = reason is not None
-        if reason is None and self._held:
-            self._held = False
+        if reason is None and self._suspended & FOR_ALARM:
             self.resume(FOR_ALARM)
             self.heed_heartbeats()
-
-    def disk_calmed(self) -> None:
-        """The disk has caught up: the client is read again."""
-        self.pump.resume_reading(PAUSE_DISK)
-        self.heed_heartbeats()
-
-    @property
-    def held_up(self) -> bool:
-        return self._held or self.connection_id in self.broker.stalled
-
-    def heed_heartbeats(self) -> None:
-        """A client that is held up is not read: its silence says nothing then."""
-        if self._heartbeat is not None:
-            self._heartbeat.listen(not self.held_up)
 
 
 # Which class answers which request, with the fields that follow the code if there is nothing to say.

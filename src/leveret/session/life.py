@@ -1,0 +1,281 @@
+"""The life of a client's connection, whichever protocol it speaks: accepted, opened, held up, closed, gone.
+
+Owns what both kinds of session do alike: being suspended and resumed, giving way to others, the deadlines of the
+handshake and of a close, heartbeats, and what the broker tells every connection. It never looks into a frame: what is
+said, and what a client holds, belongs to session/session.py and session/stream/session.py."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from leveret.broker.access import Access
+from leveret.broker.broker import Broker, Connected
+from leveret.broker.topology import Topology
+from leveret.broker.vhost import LiveVhost
+from leveret.core.outbox import Outbox
+from leveret.errors import AmqpError, HardError
+from leveret.runtime.log import get_logger
+from leveret.runtime.network import PAUSE_DISK, Pump, Switchboard
+from leveret.session.heartbeat import Heartbeat, Receiver
+from leveret.session.settings import SessionSettings
+from leveret.session.suspension import FOR_ALARM, FOR_TURN
+
+log = get_logger(__name__)
+
+# What one connection may have handled before the loop turns to others: control methods or commands.
+HANDLED_A_TURN = 256
+# How often a session looks whether its client has read enough of its answers to be given more.
+FLOOD_POLL_S = 0.01
+
+# What is sent to the client: a method of AMQP or a command of the stream protocol.
+Said = TypeVar("Said")
+
+
+class Core(Receiver, Protocol):
+    """The compiled connection of either protocol, as far as it matters here."""
+
+    # A publish came since this was last looked at.
+    published: bool
+    # Whether a publish is to be seen here before anything more is read.
+    alarmed: bool
+
+    def detach(self) -> object: ...
+
+
+class ConnectionLife(Connected, ABC, Generic[Said]):
+    """A session without its conversation.
+
+    A subclass works through what comes in (`received`, `_run`), says things its own way (`send`, `fail`,
+    `close_by_broker`) and knows what is to be given back (`_release`)."""
+
+    # What the log calls it.
+    noun: ClassVar[str]
+    heartbeat_frame: ClassVar[bytes]
+    # How long a client may take to answer a close before the socket is closed anyway.
+    close_deadline_s: ClassVar[float]
+    # Made by the subclass; its frames go to the outbox that is made here.
+    core: Core
+
+    def __init__(
+        self, broker: Broker, topology: Topology, settings: SessionSettings, board: Switchboard, pump: Pump
+    ) -> None:
+        self.broker = broker
+        self.topology = topology
+        self.settings = settings
+        self.board = board
+        self.pump = pump
+        self.peer = pump.peer
+        self.connection_id = broker.new_connection_id()
+        self.outbox = Outbox(board.dirty, board.spares)
+        # Where durable queues log their messages; None if there is no disk behind this broker.
+        self.journal = broker.store.journal if broker.store is not None else None
+        # A set of FOR_ bits, 0 while it runs.
+        self._suspended = 0
+        # The pending resume of a session that gave way to others.
+        self._turn: asyncio.Handle | None = None
+        # The one piece of slow work that a suspended session waits for.
+        self._task: asyncio.Future[None] | None = None
+        self._closing = False
+        self.gone = False
+        # Until when the handshake must be over; later, until when a close must be answered.
+        self._timer = board.loop.call_later(settings.handshake_deadline_s, self._handshake_late)
+        self._heartbeat: Heartbeat | None = None
+        # Agreed in the handshake
+        self.mechanism = ""
+        self.user = ""
+        self.heartbeat_s = 0
+        self.vhost: LiveVhost
+        self.access: Access
+        self.connected_at = broker.clock.wall()
+
+    @property
+    def peer_name(self) -> str:
+        return f"{self.peer[0]}:{self.peer[1]}"
+
+    # ---- what the protocols do differently
+
+    @property
+    @abstractmethod
+    def is_open(self) -> bool:
+        """Whether the handshake is over."""
+
+    @abstractmethod
+    def _run(self, data: bytearray | None, size: int) -> None:
+        """Works through a chunk, or goes on with the one it stopped in. No error leaves it."""
+
+    @abstractmethod
+    def send(self, said: Said) -> None: ...
+
+    @abstractmethod
+    def fail(self, error: AmqpError) -> None:
+        """Ends what the error ends, and tells the client why."""
+
+    @abstractmethod
+    def close_by_broker(self, code: int, text: str) -> None:
+        """The broker does not want the client any more, for the reason of this reply code."""
+
+    @abstractmethod
+    def _mute(self) -> None:
+        """Nothing that still comes counts, but for what ends the conversation."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Gives back what the client holds; called again when that is done already."""
+
+    # ---- turns
+
+    def suspend(self, why: int) -> None:
+        """Nothing more is read or handled until it was resumed for every reason there was."""
+        self._suspended |= why
+        self.pump.pause_reading()
+
+    def resume(self, why: int) -> None:
+        self._suspended &= ~why
+        if self._suspended:
+            return
+        self._run(None, 0)
+        if not self._suspended and not self.gone:
+            self.pump.resume_reading()
+        self.board.kick()
+
+    def _must_stop(self, handled: int) -> bool:
+        """For `_run`, after each thing it has handled: true if the rest of the chunk has to wait."""
+        if (handled == HANDLED_A_TURN or self.outbox.flooded()) and not self._suspended:
+            # Others want their turn, too; and a client that does not read its answers gets no more of them.
+            self.suspend(FOR_TURN)
+            self._turn = self.board.loop.call_soon(self._next_turn)
+        if self._suspended:
+            self.core.detach()
+            return True
+        return False
+
+    def _next_turn(self) -> None:
+        if self.outbox.flooded():
+            self._turn = self.board.loop.call_later(FLOOD_POLL_S, self._next_turn)
+        else:
+            self._turn = None
+            self.resume(FOR_TURN)
+
+    def _cancel_turn(self) -> None:
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
+
+    # ---- opened
+
+    def opened(self) -> None:
+        """The handshake is over."""
+        self._timer.cancel()
+        self.broker.connected(self.connection_id, self)
+        if self.heartbeat_s:
+            self._heartbeat = Heartbeat(
+                self.board, self.pump, self.core, self.outbox, self.heartbeat_s, self.heartbeat_frame
+            )
+        self.core.alarmed = self.broker.blocked_reason is not None
+        log.debug(f"{self.noun} opened", peer=self.peer_name, user=self.user, vhost=self.vhost.name)
+
+    def _handshake_late(self) -> None:
+        log.info("handshake took too long", peer=self.peer_name)
+        self.drop("handshake timeout")
+
+    # ---- the disk, and being held up
+
+    def hold_output(self) -> None:
+        """Sends nothing, the answer to what is being handled first of all, before what was done is on disk."""
+        if self.broker.store is not None:
+            self.outbox.barrier = self.broker.store.require_sync()
+
+    def _heed_congestion(self) -> None:
+        """After a chunk: a client that publishes is read no further while it is far ahead of the disk."""
+        if self.journal is not None and self.journal.congested and self.core.published:
+            self.pump.pause_reading(PAUSE_DISK)
+            self.broker.stalled[self.connection_id] = self
+            self.heed_heartbeats()
+        self.core.published = False
+
+    def disk_calmed(self) -> None:
+        """The disk has caught up: the client is read again."""
+        self.pump.resume_reading(PAUSE_DISK)
+        self.heed_heartbeats()
+
+    @property
+    def held_up(self) -> bool:
+        """Whether the broker does not read the client, because of an alarm or a slow disk."""
+        return bool(self._suspended & FOR_ALARM) or self.connection_id in self.broker.stalled
+
+    def heed_heartbeats(self) -> None:
+        """A client that is held up, by an alarm, by the disk or by both, is not read: its silence says nothing then."""
+        if self._heartbeat is not None:
+            self._heartbeat.listen(not self.held_up)
+
+    # ---- the end
+
+    def fail_internally(self) -> None:
+        """A mistake of ours: the client is told so, or let go if even that fails. Nobody else is touched."""
+        try:
+            self.fail(HardError(541, "the broker made a mistake; its log says more"))
+        except Exception:
+            log.exception("closing after the failure failed, too", peer=self.peer_name, user=self.user)
+            self.drop("internal error")
+
+    def _start_close(self, close: Said) -> None:
+        """Gives everything back, says why, and waits for the answer, but not forever."""
+        if self._closing or self.gone:
+            return
+        self._release()
+        self._closing = True
+        self._mute()
+        self.send(close)
+        self._timer.cancel()
+        self._timer = self.board.loop.call_later(self.close_deadline_s, self.pump.close)
+        if self._suspended:
+            self._cancel_turn()
+            self.resume(self._suspended)
+
+    def _answer_close(self, answer: Said) -> None:
+        """The client itself closes: it gets everything done, this answer, and the end of the socket."""
+        self._release()
+        self.send(answer)
+        self._closing = True
+        self._mute()
+        self.pump.close()
+
+    def drop(self, reason: str) -> None:
+        """Closes the socket without a word, as RabbitMQ does with strangers."""
+        self.pump.abort(reason)
+
+    def shut_down(self, text: str) -> None:
+        """The node stops: an open connection is told, a stranger is simply let go."""
+        if self.is_open:
+            self.close_by_broker(320, text)
+        else:
+            self.drop("shutdown")
+
+    def lost(self, reason: str) -> None:
+        """The socket is closed."""
+        self.gone = True
+        self.broker.stalled.pop(self.connection_id, None)
+        self._timer.cancel()
+        self._cancel_turn()
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+            self._heartbeat = None
+        if self._task is not None:
+            self._task.cancel()
+        try:
+            self._release()
+        except Exception:
+            log.exception("giving back what the connection held failed", peer=self.peer_name, user=self.user)
+        log.debug(f"{self.noun} closed", peer=self.peer_name, user=self.user, reason=reason)
+
+    # ---- what happens to others
+
+    def user_deleted(self, user: str) -> None:
+        if user == self.user:
+            self.close_by_broker(320, f"user '{user}' is deleted")
+
+    def vhost_deleted(self, vhost: str) -> None:
+        if vhost == self.vhost.name:
+            self.close_by_broker(320, f"vhost '{vhost}' is deleted")
