@@ -20,8 +20,8 @@ ARGUMENTS: Final[dict[str, dict[str, Value]]] = {
     KEPT: {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 400_000},
     SHORT: {
         "x-queue-type": "stream",
-        "x-stream-max-segment-size-bytes": 150_000,
-        "x-max-length-bytes": 900_000,
+        "x-stream-max-segment-size-bytes": 60_000,
+        "x-max-length-bytes": 300_000,
     },
 }
 # Of all publishers together.

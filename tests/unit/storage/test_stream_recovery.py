@@ -297,3 +297,24 @@ def test_the_log_itself_says_soon_that_what_was_found_is_synced(make_bench: Make
     bench.restart()
     bench.commit(evidence=True)
     assert bench.log.segment.end == end, "once is enough"
+
+
+def test_offsets_behind_a_damaged_one_are_kept(make_bench: Make) -> None:
+    """Nobody can tell it from a torn end, and no message is missing: what stands behind it is good, and stays."""
+    bench = filled(make_bench(), 5)
+    for offset in (1, 2, 3):
+        bench.log.store_offset(b"c%d" % offset, offset)
+        bench.commit()
+    bench.die()
+    records = records_of(bench)
+    assert [record.kind for record in records[-3:]] == [TRACK, TRACK, TRACK]
+    spoil(bench.files()[0], records[-2].place + 34)
+    bench.open()
+    for _ in range(2):
+        assert bench.log.tracking.consumers == {b"c1": 1, b"c3": 3}
+        assert bench.log.next_offset == 5 and not bench.report.found
+        bench.restart()
+    bench.append(b"next")
+    bench.commit()
+    bench.restart()
+    assert bench.log.tracking.consumers == {b"c1": 1, b"c3": 3} and offsets(bench) == list(range(6))

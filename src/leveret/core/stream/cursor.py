@@ -236,8 +236,10 @@ class Cursor:
             self.ahead = (data, start, end)
             return
         self.use((data, start, end))
-        if self.offset < self.log.committed_offset and self.place < self.segment.synced:
-            self.want_read()
+        # Not behind the first: thousands of readers that take one message and stop must not cost two reads each.
+        if self.read_bytes > 2 * READ_BYTES_MIN:
+            if self.offset < self.log.committed_offset and self.place < self.segment.synced:
+                self.want_read()
         self.owner.cursor_ready()
 
     def found(self, segment, place):

@@ -95,7 +95,12 @@ class StreamRecovery:
         assert found.scan is not None
         # Either says so already: the index, or the log itself, as that of a stream that was idle for a moment does.
         told = index is not None and not index.sealed and index.end == segment.end
-        if sealed or segment.damaged or not (told or found.scan.synced_offset >= found.next_offset):
+        if (
+            sealed
+            or segment.damaged
+            or found.tracks_more
+            or not (told or found.scan.synced_offset >= found.next_offset)
+        ):
             fd = os.open(found.path, os.O_RDWR | os.O_CLOEXEC)
             try:
                 os.fsync(fd)

@@ -54,6 +54,8 @@ class FoundSegment:
     start: int = HEAD_BYTES
     scan: StreamScan | None = None
     gaps: list[Gap] = field(default_factory=list)
+    # Some of what is tracked stands behind its end, where nothing counts any more: only an index can keep it.
+    tracks_more: bool = False
 
     @property
     def next_offset(self) -> int:
@@ -176,6 +178,10 @@ class StreamSurvey:
             # What ends a part is synced with its last message, not later.
             if missing > self.synced or (missing == self.synced and not gap.in_part):
                 self._cut(i, gap.start)
+                if found.next_offset == self.synced and i == len(self.found) - 1:
+                    # No message is missing: how far consumers had come is good all the same.
+                    self.found[i].tracking = found.tracking
+                    self.found[i].tracks_more = True
                 return False
             what = f"messages of a stream are lost from offset {missing} on"
             self._damage(found, gap.start, gap.end - gap.start, what)
