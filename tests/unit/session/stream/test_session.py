@@ -11,6 +11,7 @@ import pytest
 
 from leveret.catalog import commands as changes
 from leveret.catalog.records import Permission, Vhost
+from leveret.session.stream.session import HANDLERS, StreamSession
 from leveret.testing import Broker
 from leveret.wire import stream_commands as commands
 from leveret.wire.stream_codes import Code, Key
@@ -80,6 +81,29 @@ def test_noise_ends_only_its_own_connection(broker: Broker) -> None:
                 noisy.send_octets(os.urandom(2000))
         assert quiet.code(commands.Delete, "nothing") == Code.STREAM_DOES_NOT_EXIST
     eventually(lambda: connection_count(broker) == 0)
+
+
+def stumble(*_: object) -> None:
+    raise ZeroDivisionError("a mistake")
+
+
+def test_a_mistake_of_ours_ends_the_one_connection(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    with connected(broker) as client, connected(broker) as other:
+        with monkeypatch.context() as patch:
+            patch.setitem(HANDLERS, commands.Metadata, stumble)
+            client.send(commands.Metadata(1, ["x"]))
+            assert closed_with(client).code == Code.INTERNAL_ERROR
+        assert other.request(commands.Metadata, ["x"])
+
+
+def test_a_connection_that_cannot_even_be_closed_is_dropped(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    with connected(broker) as client, connected(broker) as other:
+        with monkeypatch.context() as patch:
+            patch.setitem(HANDLERS, commands.Metadata, stumble)
+            patch.setattr(StreamSession, "_start_close", stumble)
+            client.send(commands.Metadata(1, ["x"]))
+            assert client.is_closed()
+        assert other.request(commands.Metadata, ["x"])
 
 
 def test_deleted_users_and_virtual_hosts_end_connections(broker: Broker) -> None:
