@@ -189,7 +189,7 @@ class ConnectionLife(Connected, ABC, Generic[Said]):
 
     def _heed_congestion(self) -> None:
         """After a chunk: a client that publishes is read no further while it is far ahead of the disk."""
-        if self.journal is not None and self.journal.congested and self.core.published:
+        if self.core.published and self.broker.store is not None and self.broker.store.is_congested:
             self.pump.pause_reading(PAUSE_DISK)
             self.broker.stalled[self.connection_id] = self
             self.heed_heartbeats()

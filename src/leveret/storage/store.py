@@ -258,12 +258,17 @@ class Store:
         self._reclaimer.look()
         if self.shelf.pressed:
             self._page_out()
-        if not self.journal.congested:
+        if not self.is_congested:
             self.on_calm()
         self.kick()
         if self.catalog.is_overgrown and not self._rewriting:
             self._rewriting = True
             self._run(self._rewrite_catalog())
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether the disk is far behind what is to be written: messages that survive, or pages of those that do not."""
+        return bool(self.journal.congested or self._pager.congested)
 
     def _synced(self, batch: int) -> None:
         self.on_synced(batch)
