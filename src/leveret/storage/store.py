@@ -267,7 +267,7 @@ class Store:
 
     @property
     def is_congested(self) -> bool:
-        """Whether the disk is far behind what is to be written: messages that survive, or pages of those that do not."""
+        """Whether the disk is far behind what it is to write: messages that survive, or pages of those that do not."""
         return bool(self.journal.congested or self._pager.congested)
 
     def _synced(self, batch: int) -> None:
