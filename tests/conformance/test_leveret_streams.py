@@ -108,6 +108,37 @@ def test_offsets_can_be_asked_for(client: RawClient, topology: Topology) -> None
     assert ask(client, stream, {"x-stream-offset": "1h"})["x-stream-offset"] == 0
 
 
+def test_a_question_that_is_cancelled_takes_no_other_consumer_along(client: RawClient, topology: Topology) -> None:
+    """Where a moment is must be looked up, and the client has other plans by then."""
+    stream = make_stream(client, topology)
+    fill(client, stream, 3)
+    client.call(1, "basic.qos", prefetch_count=5)
+    asking = {"x-stream-query": True, "x-stream-offset": "1h"}
+    client.send(1, "basic.consume", queue=stream, consumer_tag="r", arguments=asking)
+    client.send(1, "basic.cancel", consumer_tag="r")
+    client.send(1, "basic.consume", queue=stream, consumer_tag="r", arguments={"x-stream-offset": "first"})
+    # On a slow machine the answer may be quicker than the cancel.
+    expected = ["basic.consume-ok", "basic.cancel-ok", "basic.cancel", "basic.deliver"]
+    while client.expect(1, *expected).name != "basic.cancel-ok":
+        pass
+    client.expect(1, "basic.consume-ok")
+    assert [client.expect(1, "basic.deliver").body for _ in range(3)] == [b"0", b"1", b"2"]
+    client.expect_quiet()
+
+
+def test_a_consumer_that_is_cancelled_while_its_place_is_looked_up_gets_nothing(
+    client: RawClient, topology: Topology
+) -> None:
+    stream = make_stream(client, topology)
+    fill(client, stream, 3)
+    client.call(1, "basic.qos", prefetch_count=5)
+    client.send(1, "basic.consume", queue=stream, consumer_tag="r", arguments={"x-stream-offset": "1h"})
+    client.send(1, "basic.cancel", consumer_tag="r")
+    while client.expect(1, "basic.consume-ok", "basic.deliver", "basic.cancel-ok").name != "basic.cancel-ok":
+        pass
+    client.expect_quiet()
+
+
 # ---- filters
 
 

@@ -6,11 +6,11 @@ from leveret.catalog.policy_keys import SEGMENT_BYTES_MAX, age_s
 from leveret.catalog.records import Arguments, QueueRecord
 from leveret.core.contract import Queue
 from leveret.core.office import Office
+from leveret.core.stream.log import SEGMENT_BYTES
 from leveret.core.stream.queue import StreamQueue
 from leveret.errors import SoftError
 from leveret.queues.queue_type import Stock, validate_arguments
 
-SEGMENT_BYTES = 500_000_000
 # Longer is for ever: RabbitMQ has no limit.
 AGE_MS_MAX = 1 << 62
 

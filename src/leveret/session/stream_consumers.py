@@ -177,10 +177,14 @@ def _answer(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue, tag: s
     """One message without a body, which says in its headers what there is; then the consumer ends."""
     octets = tag.encode("utf-8", "surrogateescape")
     asking = Consumer(desk.core, stream, octets, True, False, 0, 0, 0, method.arguments)
+    desk.core.add_consumer(asking)
     if not method.nowait:
         desk.send(BasicConsumeOk(tag))
 
     def answer(offset: int) -> None:
+        if desk.core.consumers.get(octets) is not asking:
+            # Cancelled while it was looked up.
+            return
         headers = {
             "x-stream-offset": Int64(offset),
             "x-stream-first-offset": Int64(stream.first_offset),

@@ -33,7 +33,6 @@ from leveret.storage.stream.survey import StreamSurvey
 
 log = get_logger(__name__)
 
-SEGMENT_BYTES = 500_000_000
 # How often old segments are looked for that nobody writes behind.
 RETENTION_S = 5.0
 # How much room a file gets ahead of what is written.
@@ -68,7 +67,7 @@ class Streams:
 
     def create(self, stream_id: int) -> StreamLog:
         """The log of a stream that the catalog has; what it holds comes with `recover`."""
-        made = self.logs[stream_id] = StreamLog(stream_id, self._journal, self, SEGMENT_BYTES)
+        made = self.logs[stream_id] = StreamLog(stream_id, self._journal, self)
         return made
 
     def known_ids(self) -> list[int]:

@@ -229,3 +229,46 @@ def test_a_cancelled_one_gets_nothing_more() -> None:
     reading.publish(1)
     assert reading.came() == [0] and reading.log.cursors == 0 and gone == [True]
     assert reading.stream.subscriber_count() == 0
+
+
+def test_one_that_has_ended_does_not_begin() -> None:
+    """It was cancelled while its place was looked up."""
+    reading = Reading()
+    reading.publish(3)
+    consumer = StreamConsumer(reading.channel, reading.stream, b"tag", 10, 0, {})
+    reading.stream.subscribe(consumer)
+    reading.stream.unsubscribe(consumer)
+    consumer.begin(0)
+    assert consumer.cursor is None
+    assert reading.stream.log.cursors == 0
+    assert reading.came() == []
+
+
+def test_with_each_turn_it_counts_anew() -> None:
+    """What it held when its turn ended comes again; acks of both deliveries of a message are one."""
+    reading = Reading()
+    reading.publish(4)
+    consumer = reading.consume(0, name=b"n")
+    reading.ack(1)
+    consumer.pause()
+    consumer.begin(1)
+    reading.keeper.read()
+    # Tags 2 to 4 are of the first turn, 5 to 7 of the second: offsets 1 to 3 each.
+    reading.ack(3)
+    assert reading.stream.stored_offset(b"n") == 0
+    reading.ack(5)
+    assert reading.stream.stored_offset(b"n") == 2
+    for tag in (2, 6, 7, 4):
+        reading.ack(tag)
+    assert reading.stream.stored_offset(b"n") == 3
+
+
+def test_what_it_acknowledges_late_takes_no_other_back() -> None:
+    reading = Reading()
+    reading.publish(4)
+    consumer = reading.consume(0, name=b"n")
+    consumer.pause()
+    # Another one of its group has had its turn.
+    reading.stream.store_offset(b"n", 3)
+    reading.ack(2, multiple=True)
+    assert reading.stream.stored_offset(b"n") == 3

@@ -114,9 +114,6 @@ class Listener(Subscriber):
         super().__init__()
         self.calls: list[str] = []
 
-    def start(self) -> None:
-        self.calls.append("start")
-
     def stop(self) -> None:
         self.calls.append("stop")
 
@@ -127,7 +124,7 @@ def test_a_deleted_stream_lets_everybody_go() -> None:
     bench.stream.subscribe(subscriber)
     publish(bench)
     bench.stream.close()
-    assert subscriber.calls == ["start", "stop"] and bench.stream.deleted and bench.log.closed
+    assert subscriber.calls == ["stop"] and bench.stream.deleted and bench.log.closed
     bench.sync()
     bench.stream.refuse_return((60, 90))
 

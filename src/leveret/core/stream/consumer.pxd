@@ -21,6 +21,7 @@ cdef Properties NO_PROPERTIES
 cdef class StreamConsumer(Consumer):
     cdef readonly StreamQueue stream
     cdef readonly Cursor cursor
+    cdef readonly bint ended
     cdef public unsigned long long stop_offset
     cdef public object on_stop
     cdef public object on_gone

@@ -31,7 +31,8 @@ class StreamConsumer(Consumer):
         self.ack_timeout_ms = 0
         # None before it is known where it starts, while another of its group reads, and after the end.
         self.cursor = None
-        # Where it stops, and who is told of that, and of its end, whatever the reason.
+        # Whether that end has come. Where it stops, and who is told of that, and of its end, whatever the reason.
+        self.ended = False
         self.stop_offset = NEVER
         self.on_stop = None
         self.on_gone = None
@@ -54,10 +55,14 @@ class StreamConsumer(Consumer):
 
     # ---- start and stop
 
-    def start(self):
-        """The stream knows it now; `begin` follows when it is known where."""
-
     def begin(self, offset):
+        """Reads from here on, unless it has ended while that was looked up."""
+        if self.ended:
+            return
+        self.pause()
+        # What it got earlier and did not acknowledge comes again.
+        self.held.clear()
+        self.early.clear()
         self.cursor = self.stream.open_cursor(self, offset, self.blooms, self.unfiltered)
         self.pump()
 
@@ -77,6 +82,7 @@ class StreamConsumer(Consumer):
             self.on_drained = done
 
     def stop(self):
+        self.ended = True
         self.pause()
         self.on_stop = None
         self.on_drained = None
@@ -196,13 +202,17 @@ class StreamConsumer(Consumer):
         return 0
 
     def remember(self, offset):
-        if not self.held or self.held[0] != offset:
+        if not self.held or offset < self.held[0]:
+            # Of an earlier turn: what counts is done with already, or comes again.
+            return 0
+        if offset > self.held[0]:
             self.early.add(offset)
             return 0
         self.held.popleft()
         while self.held and self.held[0] in self.early:
             offset = self.held.popleft()
             self.early.discard(offset)
-        if not self.stream.deleted:
+        # Never back: another one of its group may be further by now.
+        if not self.stream.deleted and offset > self.stream.stored_offset(self.name):
             self.stream.store_offset(self.name, offset)
         return 0

@@ -131,6 +131,9 @@ class Cursor:
         if not self.closed:
             self.closed = True
             self.log.cursors -= 1
+            if self.log.cursors == 0:
+                # It was kept for readers who are just behind.
+                self.log.last_part = None
             self.log.stop_waiting(self)
             self.data = None
             self.ahead = None

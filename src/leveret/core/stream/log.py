@@ -19,6 +19,8 @@ if not cython.compiled:
     SUBBATCH = 2
     REWRITE = 4
 
+# How long a segment is unless the stream says otherwise.
+SEGMENT_BYTES = 500_000_000
 # A part of at most so many octets goes to readers at the tail from memory, larger ones are read back from the file.
 SHARED_BYTES_MAX = 1048576
 # One of at most so many is copied for them, so that the buffer is free again.
@@ -60,7 +62,7 @@ class Snapshot:
 
 
 class StreamLog(Beside):
-    def __init__(self, id, journal, keeper, segment_bytes):
+    def __init__(self, id, journal, keeper, segment_bytes=SEGMENT_BYTES):
         self.id = id
         self.journal = journal
         self.keeper = keeper

@@ -121,7 +121,6 @@ class StreamQueue(Queue):
         if self.subscribers is None:
             self.subscribers = {}
         self.subscribers[subscriber] = True
-        subscriber.start()
 
     def unsubscribe(self, subscriber):
         if self.subscribers is not None and self.subscribers.pop(subscriber, None) is not None:
