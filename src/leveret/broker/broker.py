@@ -22,10 +22,13 @@ from leveret.catalog.passwords import SALT_BYTES, hash_known_password
 from leveret.catalog.records import (
     BindingRecord,
     ExchangeRecord,
+    GlobalParameter,
+    Parameter,
     Permission,
     Policy,
     QueueRecord,
     Reprocessing,
+    TopicPermission,
     User,
     Vhost,
 )
@@ -174,7 +177,10 @@ class Broker:
         elif isinstance(record, Reprocessing):
             # Whoever runs the job has written this, or sees that its queue is gone.
             pass
-        elif isinstance(record, Permission):
+        elif isinstance(record, Parameter | GlobalParameter):
+            # Whoever acts on them reads them when it does.
+            pass
+        elif isinstance(record, Permission | TopicPermission):
             self._tell(lambda connection: connection.permissions_changed(record.user))
         elif isinstance(change, Removed):
             self._tell(lambda connection: connection.user_deleted(record.name))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from leveret.broker.broker import DEFAULT_VHOST, Broker
 from leveret.catalog import commands
 from leveret.catalog.commands import Command, decode_command, encode_command
@@ -21,7 +23,7 @@ def recover(broker: Broker) -> None:
         broker.create_defaults()
         return
     found = [_decoded(command) for command in store.take_commands()]
-    for command in found:
+    for command in _singly(found, store.catalog.damaged):
         if not store.catalog.damaged or _make_possible(broker, command):
             _replay(broker, command)
     store.snapshot = lambda: [encode_command(command) for command in snapshot(broker.catalog)]
@@ -37,6 +39,15 @@ def recover(broker: Broker) -> None:
     store.rewrite_catalog_now()
     broker.tick()
     store.restore(broker.office.now)
+
+
+def _singly(found: list[Command], damaged: bool) -> Iterator[Command]:
+    """Where commands were lost, each is looked at by itself, those that came together too."""
+    for command in found:
+        if damaged and isinstance(command, commands.Together):
+            yield from command.commands
+        else:
+            yield command
 
 
 def _decoded(command: bytes) -> Command:

@@ -13,7 +13,17 @@ from msgspec import structs
 from leveret.catalog import commands
 from leveret.catalog.commands import Added, Change, Command, Removed
 from leveret.catalog.policies import PolicyBook
-from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, Reprocessing, User, Vhost
+from leveret.catalog.records import (
+    BindingRecord,
+    ExchangeRecord,
+    GlobalParameter,
+    Parameter,
+    Permission,
+    Reprocessing,
+    TopicPermission,
+    User,
+    Vhost,
+)
 from leveret.catalog.topology import Topology
 from leveret.core.field_types import Int64
 from leveret.core.super_stream_matcher import PARTITION_ORDER
@@ -36,6 +46,11 @@ class Catalog:
         self.users: dict[str, User] = {}
         # By (user, vhost)
         self.permissions: dict[tuple[str, str], Permission] = {}
+        # By (user, vhost, exchange)
+        self.topic_permissions: dict[tuple[str, str, str], TopicPermission] = {}
+        # By (vhost, component, name)
+        self.parameters: dict[tuple[str, str, str], Parameter] = {}
+        self.global_parameters: dict[str, GlobalParameter] = {}
         self.topologies: dict[str, Topology] = {}
         # By virtual host, as the topologies.
         self.policies: dict[str, PolicyBook] = {}
@@ -44,12 +59,19 @@ class Catalog:
         # Greater than the id of every queue that ever was.
         self.next_queue_id = 1
         self._appliers: dict[type[Any], Callable[[Any], list[Change]]] = {
+            commands.Together: lambda c: [change for one in c.commands for change in self.apply(one)],
             commands.PutVhost: self._put_vhost,
             commands.DeleteVhost: self._delete_vhost,
             commands.PutUser: self._put_user,
             commands.DeleteUser: self._delete_user,
             commands.PutPermission: self._put_permission,
-            commands.DeletePermission: self._delete_permission,
+            commands.DeletePermission: lambda c: _removed(self.permissions, (c.user, c.vhost)),
+            commands.PutTopicPermission: self._put_topic_permission,
+            commands.DeleteTopicPermission: lambda c: _removed(self.topic_permissions, (c.user, c.vhost, c.exchange)),
+            commands.PutParameter: self._put_parameter,
+            commands.DeleteParameter: lambda c: _removed(self.parameters, (c.vhost, c.component, c.name)),
+            commands.PutGlobalParameter: self._put_global_parameter,
+            commands.DeleteGlobalParameter: lambda c: _removed(self.global_parameters, c.name),
             commands.DeclareExchange: self._declare_exchange,
             commands.DeleteExchange: lambda c: self.topologies[c.vhost].remove_exchange(c.name),
             commands.DeclareQueue: self._declare_queue,
@@ -95,8 +117,9 @@ class Catalog:
             changes += topology.remove_exchange(exchange)
         # After queues and exchanges, so that nobody works out anew what applies to things that are about to go.
         changes += [Removed(policy) for policy in self.policies.pop(command.name).all()]
-        for key in [key for key in self.permissions if key[1] == command.name]:
-            changes.append(Removed(self.permissions.pop(key)))
+        for permissions in (self.permissions, self.topic_permissions):
+            changes += _removed_where(permissions, lambda key: key[1] == command.name)
+        changes += _removed_where(self.parameters, lambda key: key[0] == command.name)
         changes.append(Removed(vhost))
         return changes
 
@@ -156,8 +179,7 @@ class Catalog:
         return [Added(command.job)]
 
     def _remove_job(self, vhost: str, queue: str) -> list[Change]:
-        job = self.jobs.pop((vhost, queue), None)
-        return [] if job is None else [Removed(job)]
+        return _removed(self.jobs, (vhost, queue))
 
     # ---- users
 
@@ -169,9 +191,9 @@ class Catalog:
         user = self.users.pop(command.name, None)
         if user is None:
             return []
-        changes: list[Change] = [
-            Removed(self.permissions.pop(key)) for key in list(self.permissions) if key[0] == command.name
-        ]
+        changes: list[Change] = []
+        for permissions in (self.permissions, self.topic_permissions):
+            changes += _removed_where(permissions, lambda key: key[0] == command.name)
         changes.append(Removed(user))
         return changes
 
@@ -180,6 +202,27 @@ class Catalog:
         self.permissions[permission.user, permission.vhost] = permission
         return [Added(permission)]
 
-    def _delete_permission(self, command: commands.DeletePermission) -> list[Change]:
-        permission = self.permissions.pop((command.user, command.vhost), None)
-        return [] if permission is None else [Removed(permission)]
+    def _put_topic_permission(self, command: commands.PutTopicPermission) -> list[Change]:
+        permission = command.permission
+        self.topic_permissions[permission.user, permission.vhost, permission.exchange] = permission
+        return [Added(permission)]
+
+    # ---- parameters
+
+    def _put_parameter(self, command: commands.PutParameter) -> list[Change]:
+        parameter = command.parameter
+        self.parameters[parameter.vhost, parameter.component, parameter.name] = parameter
+        return [Added(parameter)]
+
+    def _put_global_parameter(self, command: commands.PutGlobalParameter) -> list[Change]:
+        self.global_parameters[command.parameter.name] = command.parameter
+        return [Added(command.parameter)]
+
+
+def _removed(records: dict[Any, Any], key: object) -> list[Change]:
+    record = records.pop(key, None)
+    return [] if record is None else [Removed(record)]
+
+
+def _removed_where(records: dict[Any, Any], is_meant: Callable[[Any], bool]) -> list[Change]:
+    return [Removed(records.pop(key)) for key in list(records) if is_meant(key)]

@@ -13,11 +13,14 @@ from leveret.catalog.records import (
     Arguments,
     BindingRecord,
     ExchangeRecord,
+    GlobalParameter,
+    Parameter,
     Permission,
     Policy,
     QueueRecord,
     Record,
     Reprocessing,
+    TopicPermission,
     User,
     Vhost,
 )
@@ -47,6 +50,34 @@ class PutPermission(msgspec.Struct, frozen=True, tag=True):
 class DeletePermission(msgspec.Struct, frozen=True, tag=True):
     user: str
     vhost: str
+
+
+class PutTopicPermission(msgspec.Struct, frozen=True, tag=True):
+    permission: TopicPermission
+
+
+class DeleteTopicPermission(msgspec.Struct, frozen=True, tag=True):
+    user: str
+    vhost: str
+    exchange: str
+
+
+class PutParameter(msgspec.Struct, frozen=True, tag=True):
+    parameter: Parameter
+
+
+class DeleteParameter(msgspec.Struct, frozen=True, tag=True):
+    vhost: str
+    component: str
+    name: str
+
+
+class PutGlobalParameter(msgspec.Struct, frozen=True, tag=True):
+    parameter: GlobalParameter
+
+
+class DeleteGlobalParameter(msgspec.Struct, frozen=True, tag=True):
+    name: str
 
 
 class DeclareExchange(msgspec.Struct, frozen=True, tag=True):
@@ -120,13 +151,26 @@ class DeleteJob(msgspec.Struct, frozen=True, tag=True):
     queue: str
 
 
+class Together(msgspec.Struct, frozen=True, tag=True):
+    """Commands that all happen or none does, over a crash too."""
+
+    commands: tuple[Command, ...]
+
+
 Command = (
-    PutVhost
+    Together
+    | PutVhost
     | DeleteVhost
     | PutUser
     | DeleteUser
     | PutPermission
     | DeletePermission
+    | PutTopicPermission
+    | DeleteTopicPermission
+    | PutParameter
+    | DeleteParameter
+    | PutGlobalParameter
+    | DeleteGlobalParameter
     | DeclareExchange
     | DeleteExchange
     | DeclareQueue
@@ -165,6 +209,8 @@ def decode_command(octets: bytes) -> Command:
 
 
 def _with_arguments(command: Command, change: Callable[[Arguments], Arguments]) -> Command:
+    if isinstance(command, Together):
+        return Together(tuple(_with_arguments(one, change) for one in command.commands))
     for field in _WITH_ARGUMENTS.get(type(command), ()):
         record = getattr(command, field)
         record = msgspec.structs.replace(record, arguments=change(record.arguments))

@@ -14,13 +14,23 @@ Arguments = dict[str, Any]
 class Vhost(msgspec.Struct, frozen=True, tag=True):
     name: str
     description: str = ""
+    tags: tuple[str, ...] = ()
+    # Of queues that are declared without one; empty for classic.
+    default_queue_type: str = ""
+    tracing: bool = False
+    # Nobody deletes it before this is taken back.
+    protected: bool = False
+    # max-connections and max-queues; what is missing or negative is without limit.
+    limits: dict[str, int] = {}
 
 
 class User(msgspec.Struct, frozen=True, tag=True):
     name: str
-    # Argon2's own encoding, or empty for a user that cannot log in with a password.
+    # As catalog/passwords.py writes it, or empty for a user that cannot log in with a password.
     password_hash: str
     tags: tuple[str, ...] = ()
+    # max-connections and max-channels; what is missing or negative is without limit.
+    limits: dict[str, int] = {}
 
 
 class Permission(msgspec.Struct, frozen=True, tag=True):
@@ -31,6 +41,31 @@ class Permission(msgspec.Struct, frozen=True, tag=True):
     configure: str
     write: str
     read: str
+
+
+class TopicPermission(msgspec.Struct, frozen=True, tag=True):
+    """Two regular expressions that a routing key must match at this topic exchange: to publish with it, and to bind with
+    it. A user without one for an exchange is not asked about keys there."""
+
+    user: str
+    vhost: str
+    exchange: str
+    write: str
+    read: str
+
+
+class Parameter(msgspec.Struct, frozen=True, tag=True):
+    """What a component such as shovel or federation-upstream was told for one virtual host; any value of JSON."""
+
+    vhost: str
+    component: str
+    name: str
+    value: Any
+
+
+class GlobalParameter(msgspec.Struct, frozen=True, tag=True):
+    name: str
+    value: Any
 
 
 class ExchangeRecord(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -148,4 +183,16 @@ class Reprocessing(msgspec.Struct, frozen=True, tag=True):
     last_error: str = ""
 
 
-Record = Vhost | User | Permission | ExchangeRecord | QueueRecord | BindingRecord | Policy | Reprocessing
+Record = (
+    Vhost
+    | User
+    | Permission
+    | TopicPermission
+    | Parameter
+    | GlobalParameter
+    | ExchangeRecord
+    | QueueRecord
+    | BindingRecord
+    | Policy
+    | Reprocessing
+)

@@ -20,6 +20,8 @@ def missing_vhost(catalog: Catalog, command: Command) -> Command | None:
             vhost = record.vhost
         case commands.DeclareSuperStream(exchange=record):
             vhost = record.vhost
+        case commands.PutParameter(parameter=parameter):
+            vhost = parameter.vhost
         case commands.PutPolicy(policy=policy):
             vhost = policy.vhost
         case commands.PutJob(job=job):

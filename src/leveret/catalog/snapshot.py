@@ -58,6 +58,9 @@ def snapshot(catalog: Catalog) -> list[Command]:
     made += [commands.PutVhost(vhost) for vhost in catalog.vhosts.values()]
     made += [commands.PutUser(user) for user in catalog.users.values()]
     made += [commands.PutPermission(permission) for permission in catalog.permissions.values()]
+    made += [commands.PutTopicPermission(permission) for permission in catalog.topic_permissions.values()]
+    made += [commands.PutParameter(parameter) for parameter in catalog.parameters.values()]
+    made += [commands.PutGlobalParameter(parameter) for parameter in catalog.global_parameters.values()]
     # Before the queues they apply to: those are then right from the start.
     made += [commands.PutPolicy(policy) for book in catalog.policies.values() for policy in book.all()]
     for topology in catalog.topologies.values():

@@ -10,7 +10,17 @@ import pytest
 from leveret.catalog import commands
 from leveret.catalog.catalog import PREDECLARED_EXCHANGES, Catalog
 from leveret.catalog.commands import Added, Command, Removed
-from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, QueueRecord, User, Vhost
+from leveret.catalog.records import (
+    BindingRecord,
+    ExchangeRecord,
+    GlobalParameter,
+    Parameter,
+    Permission,
+    QueueRecord,
+    TopicPermission,
+    User,
+    Vhost,
+)
 from tests.unit.catalog.naming import (
     catalog_of,
     exchange,
@@ -106,6 +116,9 @@ def test_what_is_removed_with_a_vhost_is_removed_once_and_bindings_before_their_
         commands.DeleteVhost("missing"),
         commands.DeleteUser("missing"),
         commands.DeletePermission("missing", "/"),
+        commands.DeleteTopicPermission("missing", "/", "x"),
+        commands.DeleteParameter("/", "shovel", "missing"),
+        commands.DeleteGlobalParameter("missing"),
         commands.DeleteQueue("/", "missing"),
         commands.DeleteExchange("/", "missing"),
         commands.Unbind(to_queue("missing", "missing")),
@@ -132,6 +145,33 @@ def test_a_deleted_user_takes_the_permissions_along() -> None:
     changes = catalog.apply(commands.DeleteUser("ann"))
     assert told(changes) == ["-permission ann@/", "-permission ann@v", "-user ann"]
     assert set(catalog.permissions) == {("bob", "/")}
+
+
+def test_topic_permissions_and_parameters_go_with_what_they_are_about() -> None:
+    catalog = Catalog()
+    of_ann = TopicPermission("ann", "/", "amq.topic", "a", "b")
+    of_bob = TopicPermission("bob", "v", "amq.topic", "", "")
+    here, there = Parameter("/", "shovel", "s", {"a": 1}), Parameter("v", "shovel", "s", 2)
+    catalog.apply(
+        commands.Together(
+            (
+                *(commands.PutVhost(Vhost(name)) for name in ("/", "v")),
+                *(commands.PutUser(User(name, "")) for name in ("ann", "bob")),
+                *(commands.PutTopicPermission(one) for one in (of_ann, of_bob)),
+                *(commands.PutParameter(one) for one in (here, there)),
+                commands.PutGlobalParameter(GlobalParameter("g", 1)),
+            )
+        )
+    )
+    assert list(catalog.topic_permissions.values()) == [of_ann, of_bob]
+    assert list(catalog.parameters.values()) == [here, there]
+    assert catalog.apply(commands.DeleteUser("ann")) == [Removed(of_ann), Removed(User("ann", ""))]
+    changes = catalog.apply(commands.DeleteVhost("v"))
+    assert Removed(of_bob) in changes and Removed(there) in changes and Removed(here) not in changes
+    assert (catalog.topic_permissions, list(catalog.parameters.values())) == ({}, [here])
+    assert catalog.apply(commands.DeleteParameter("/", "shovel", "s")) == [Removed(here)]
+    assert catalog.apply(commands.DeleteGlobalParameter("g")) == [Removed(GlobalParameter("g", 1))]
+    assert (catalog.parameters, catalog.global_parameters) == ({}, {})
 
 
 def test_a_permission_is_replaced_and_removed() -> None:

@@ -11,7 +11,7 @@ import pytest
 from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.commands import Command
-from leveret.catalog.records import ReplayFilter, User, Vhost
+from leveret.catalog.records import GlobalParameter, Parameter, ReplayFilter, TopicPermission, User, Vhost
 from leveret.catalog.topology import binding_key
 from leveret.core.field_types import Float32, Int8, Int16, Int64, Timestamp, UInt8, UInt16, UInt32
 from leveret.core.tables import encode_table
@@ -43,6 +43,13 @@ EVERY_COMMAND: list[Command] = [
     commands.DeleteUser("ann"),
     commands.PutPermission(permission("ann", "v", "^a")),
     commands.DeletePermission("ann", "v"),
+    commands.PutTopicPermission(TopicPermission("ann", "v", "x", "^a", "")),
+    commands.DeleteTopicPermission("ann", "v", "x"),
+    commands.PutParameter(Parameter("v", "shovel", "s", EVERY_DEFINITION_VALUE)),
+    commands.DeleteParameter("v", "shovel", "s"),
+    commands.PutGlobalParameter(GlobalParameter("g", EVERY_DEFINITION_VALUE)),
+    commands.DeleteGlobalParameter("g"),
+    commands.Together((commands.PutVhost(Vhost("v")), commands.DeclareQueue(queue("q")))),
     commands.DeclareExchange(exchange("x", True)),
     commands.DeleteExchange("/", "x"),
     commands.DeclareQueue(queue("q", owner=7)),
@@ -116,6 +123,15 @@ def test_arguments_of_every_field_type_survive(value: Any) -> None:
     again = there_and_back(command)
     assert isinstance(again, commands.DeclareQueue)
     assert encode_table(again.queue.arguments) == encode_table(command.queue.arguments)
+
+
+def test_arguments_of_commands_that_come_together_survive() -> None:
+    command = commands.Together((commands.DeclareQueue(queue("q", argument=Int8(1))), commands.DeleteUser("ann")))
+    again = there_and_back(command)
+    assert isinstance(again, commands.Together)
+    declared = again.commands[0]
+    assert isinstance(declared, commands.DeclareQueue)
+    assert type(declared.queue.arguments["argument"]) is Int8
 
 
 @pytest.mark.parametrize("value", EVERY_VALUE, ids=lambda value: f"{type(value).__name__}")

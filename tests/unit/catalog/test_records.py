@@ -5,13 +5,16 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from leveret.catalog.records import Record, User, Vhost
+from leveret.catalog.records import GlobalParameter, Parameter, Record, TopicPermission, User, Vhost
 from tests.unit.catalog.naming import exchange, job, permission, policy, queue, to_exchange, to_queue
 
 EVERY_RECORD: list[Record] = [
-    Vhost("v", "description"),
-    User("ann", "hash", ("administrator",)),
+    Vhost("v", "description", ("a",), "stream", True, True, {"max-queues": 3}),
+    User("ann", "hash", ("administrator",), {"max-channels": 0}),
     permission("ann"),
+    TopicPermission("ann", "/", "amq.topic", "^a", "^b"),
+    Parameter("/", "shovel", "s", {"src-queue": "q", "list": [1, None, 1.5]}),
+    GlobalParameter("g", True),
     exchange("x", True),
     queue("q", owner=3),
     to_queue("x", "q", "k"),

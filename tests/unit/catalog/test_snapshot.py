@@ -5,7 +5,18 @@ import pytest
 from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.commands import Command
-from leveret.catalog.records import BindingRecord, ExchangeRecord, Permission, Policy, QueueRecord, User, Vhost
+from leveret.catalog.records import (
+    BindingRecord,
+    ExchangeRecord,
+    GlobalParameter,
+    Parameter,
+    Permission,
+    Policy,
+    QueueRecord,
+    TopicPermission,
+    User,
+    Vhost,
+)
 from leveret.catalog.snapshot import is_durable, snapshot, survives
 from tests.unit.catalog.naming import job
 
@@ -40,6 +51,9 @@ DURABLE = [
     commands.Bind(binding("x", "q")),
     commands.Bind(binding("x", "y", to_queue=False)),
     commands.PutJob(job("q", moved=5)),
+    commands.PutTopicPermission(TopicPermission("ann", "/", "x", "a", "b")),
+    commands.PutParameter(Parameter("/", "shovel", "s", {"a": [1]})),
+    commands.PutGlobalParameter(GlobalParameter("g", "value")),
 ]
 TRANSIENT = [
     commands.DeclareExchange(exchange("passing", durable=False)),
@@ -60,6 +74,9 @@ def test_a_snapshot_makes_what_survives_and_nothing_else() -> None:
     assert snapshot(again) == made
     expected = made_by(*DURABLE)
     assert (again.users, again.permissions) == (expected.users, expected.permissions)
+    assert list(again.topic_permissions) == list(expected.topic_permissions) == [("ann", "/", "x")]
+    assert again.parameters == expected.parameters and again.parameters
+    assert again.global_parameters == expected.global_parameters and again.global_parameters
     assert again.policies["/"].all() == expected.policies["/"].all()
     assert again.topologies["/"].queues == expected.topologies["/"].queues
     assert again.topologies["/"].exchanges == expected.topologies["/"].exchanges
