@@ -44,8 +44,8 @@ class Permission(msgspec.Struct, frozen=True, tag=True):
 
 
 class TopicPermission(msgspec.Struct, frozen=True, tag=True):
-    """Two regular expressions that a routing key must match at this topic exchange: to publish with it, and to bind with
-    it. A user without one for an exchange is not asked about keys there."""
+    """Two regular expressions that a routing key must match at this topic exchange: to publish with it, and to bind
+    with it. A user without one for an exchange is not asked about keys there."""
 
     user: str
     vhost: str
