@@ -1,0 +1,1 @@
+"""What operators and their tools touch: the HTTP API and the metrics."""

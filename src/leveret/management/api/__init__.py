@@ -1,0 +1,1 @@
+"""The routes of the HTTP API, one small file for each kind of thing."""

@@ -1,0 +1,1 @@
+"""The ground that every route of the HTTP API stands on: requests, rights, lists, errors."""

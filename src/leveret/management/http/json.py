@@ -1,0 +1,77 @@
+"""JSON in and out. In: bounded in depth, with the reason of a refusal. Out: whatever clients of AMQP may have put into
+names and tables, which is more than JSON can say."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from leveret.management.http.errors import bad_request
+
+DEPTH_MAX = 64
+
+
+def decode(octets: bytes, kind: Any = Any) -> Any:
+    """The value, checked against a msgspec type. Raises HttpError."""
+    try:
+        value = msgspec.json.decode(octets)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise bad_request("not_json") from None
+    _check_depth(value)
+    if kind is Any or kind is None:
+        return value
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise bad_request(str(error)) from None
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(DEPTH_MAX):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return
+    raise bad_request(f"nested deeper than {DEPTH_MAX}")
+
+
+def _foreign(value: Any) -> Any:
+    """What tables of AMQP hold and JSON does not: their own kinds of numbers, and octets."""
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    raise TypeError(f"{type(value).__name__} is nothing for JSON")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_foreign, decimal_format="number")
+
+
+def encode(value: Any) -> bytes:
+    try:
+        return _encoder.encode(value)
+    except (UnicodeEncodeError, TypeError, ValueError):
+        # A name that is not UTF-8, octets in a table: rare, so that nobody else pays for looking.
+        return _encoder.encode(printable(value))
+
+
+def printable(value: Any) -> Any:
+    """The same with everything replaced that JSON cannot hold."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {printable(key): printable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [printable(inner) for inner in value]
+    if isinstance(value, Decimal) and not value.is_finite():
+        return None
+    return value

@@ -1,0 +1,232 @@
+"""Lists as RabbitMQ's API gives them: filtered by name, sorted, cut into pages, with chosen columns.
+
+A broker may have tens of thousands of queues, and everything runs in its one loop. So a list is filtered and sorted by
+what is cheap to know, cut, and only then are the things on the page described; and long work is done in slices, between
+which the broker's clients have their turn."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from leveret.catalog.patterns import compile_pattern
+from leveret.management.http.ask import Answer, Ask
+from leveret.management.http.errors import HttpError, bad_request
+from leveret.management.http.json import encode
+from leveret.management.http.route import Parameter
+
+T = TypeVar("T")
+
+PAGE_SIZE = 100
+PAGE_SIZE_MAX = 500
+# How long the loop may be kept from its clients.
+SLICE_S = 0.004
+# How long all names together may take to be matched.
+MATCH_BUDGET_S = 0.1
+# How many things may be described before the clock is looked at.
+LOOK_EVERY = 32
+
+LIST_PARAMETERS = (
+    Parameter("page", "Which page; turns the list into an envelope with items.", {"type": "integer", "minimum": 1}),
+    Parameter("page_size", "Items on a page.", {"type": "integer", "minimum": 1, "maximum": PAGE_SIZE_MAX}),
+    Parameter("name", "Only what has this in its name."),
+    Parameter("use_regex", "The name is a regular expression.", {"type": "boolean"}),
+    Parameter("sort", "The column to sort by, such as messages or message_stats.publish_details.rate."),
+    Parameter("sort_reverse", "Largest first.", {"type": "boolean"}),
+    Parameter("columns", "Only these columns, separated by commas."),
+)
+
+
+@dataclass(frozen=True)
+class Listed(Generic[T]):
+    """How things of one kind are listed."""
+
+    describe: Callable[[Ask, T], dict[str, Any]]
+    name: Callable[[T], str]
+    # Columns that are known without describing the thing.
+    cheap: Mapping[str, Callable[[T], Any]] = field(default_factory=dict)
+
+
+async def listed(ask: Ask, things: Iterable[T], kind: Listed[T]) -> Answer:
+    """The answer to a request for a list; what of it the query asks for."""
+    everything = list(things)
+    columns = _columns(ask)
+    page = _page(ask)
+    chosen = await _filtered(ask, everything, kind)
+    chosen = await _sorted(ask, chosen, kind)
+    if page is None:
+        return Answer(body=_pieces(ask, chosen, kind, columns))
+    number, size = page
+    if number > 1 and (number - 1) * size >= len(chosen):
+        raise HttpError(
+            400,
+            "page_out_of_range",
+            f"Page out of range, page: {number} page size: {size}, len: {len(everything)}",
+        )
+    on_page = chosen[(number - 1) * size : number * size]
+    described = [only(columns, kind.describe(ask, thing)) for thing in on_page]
+    return Answer(
+        body={
+            "filtered_count": len(chosen),
+            "item_count": len(described),
+            "items": described,
+            "page": number,
+            "page_count": max(1, -(-len(chosen) // size)),
+            "page_size": size,
+            "total_count": len(everything),
+        }
+    )
+
+
+def one(ask: Ask, described: dict[str, Any]) -> dict[str, Any]:
+    """A single thing, with the columns that the query asks for."""
+    return only(_columns(ask), described)
+
+
+# ---- what the query says
+
+
+def _page(ask: Ask) -> tuple[int, int] | None:
+    given = ask.query.get("page")
+    if given is None:
+        return None
+    try:
+        number = int(given)
+        size = int(ask.query.get("page_size", PAGE_SIZE))
+    except ValueError:
+        raise bad_request("Pagination parameters are invalid") from None
+    if number < 1 or not 1 <= size <= PAGE_SIZE_MAX:
+        raise HttpError(
+            400,
+            "invalid_pagination_parameters",
+            f"Invalid pagination parameters: page number {number}, page size {size}",
+        )
+    return number, size
+
+
+def _columns(ask: Ask) -> list[list[str]]:
+    return [name.split(".") for name in ask.query.get("columns", "").split(",") if name]
+
+
+def only(columns: list[list[str]], described: dict[str, Any]) -> dict[str, Any]:
+    """The chosen columns; a.b is b within a. All if none is chosen."""
+    if not columns:
+        return described
+    kept: dict[str, Any] = {}
+    for path in columns:
+        source: Any = described
+        for part in path:
+            source = source.get(part, _MISSING) if isinstance(source, dict) else _MISSING
+        if source is _MISSING:
+            continue
+        place = kept
+        for part in path[:-1]:
+            inner = place.get(part)
+            if not isinstance(inner, dict):
+                inner = place[part] = {}
+            place = inner
+        place[path[-1]] = source
+    return kept
+
+
+_MISSING = object()
+
+
+# ---- filtering and sorting
+
+
+async def _filtered(ask: Ask, things: list[T], kind: Listed[T]) -> list[T]:
+    wanted = ask.query.get("name", "")
+    if not wanted:
+        return things
+    if not ask.flag("use_regex"):
+        folded = wanted.casefold()
+        return [thing for thing in things if folded in kind.name(thing).casefold()]
+    try:
+        pattern = compile_pattern(wanted)
+    except ValueError as error:
+        raise bad_request(f"name is no regular expression that can be used: {error}") from None
+    kept: list[T] = []
+    spent = 0.0
+    begun = time.perf_counter()
+    for count, thing in enumerate(things):
+        if pattern.search(kind.name(thing)) is not None:
+            kept.append(thing)
+        if count % LOOK_EVERY == 0 and (now := time.perf_counter()) - begun > SLICE_S:
+            spent += now - begun
+            if spent > MATCH_BUDGET_S:
+                raise bad_request("name is a regular expression that takes too long")
+            await asyncio.sleep(0)
+            begun = time.perf_counter()
+    return kept
+
+
+async def _sorted(ask: Ask, things: list[T], kind: Listed[T]) -> list[T]:
+    column = ask.query.get("sort", "")
+    reverse = ask.flag("sort_reverse")
+    if not column:
+        return things[::-1] if reverse else things
+    value_of = kind.cheap.get(column)
+    if value_of is None:
+        value_of = await _described_values(ask, things, kind, column.split("."))
+    keyed: list[tuple[tuple[int, Any], int]] = []
+    begun = time.perf_counter()
+    for count, thing in enumerate(things):
+        keyed.append((_order(value_of(thing)), count))
+        if count % LOOK_EVERY == 0 and time.perf_counter() - begun > SLICE_S:
+            await asyncio.sleep(0)
+            begun = time.perf_counter()
+    keyed.sort(key=lambda pair: pair[0], reverse=reverse)
+    return [things[count] for _, count in keyed]
+
+
+async def _described_values(
+    ask: Ask, things: list[T], kind: Listed[T], path: list[str]
+) -> Callable[[T], Any]:
+    values: dict[int, Any] = {}
+    begun = time.perf_counter()
+    for count, thing in enumerate(things):
+        value: Any = kind.describe(ask, thing)
+        for part in path:
+            value = value.get(part) if isinstance(value, dict) else None
+        values[id(thing)] = value
+        if count % LOOK_EVERY == 0 and time.perf_counter() - begun > SLICE_S:
+            await asyncio.sleep(0)
+            begun = time.perf_counter()
+    return lambda thing: values[id(thing)]
+
+
+def _order(value: Any) -> tuple[int, Any]:
+    """Values of different kinds do not compare: what is missing comes first, then numbers, then texts, then the rest."""
+    if value is None:
+        return 0, 0
+    if isinstance(value, bool | int | float):
+        return 1, value
+    if isinstance(value, str):
+        return 2, value
+    return 3, encode(value)
+
+
+# ---- lists that may be long
+
+
+async def _pieces(
+    ask: Ask, things: list[T], kind: Listed[T], columns: list[list[str]]
+) -> AsyncIterator[bytes]:
+    """The whole list as JSON, a slice at a time."""
+    buffer = bytearray(b"[")
+    begun = time.perf_counter()
+    for count, thing in enumerate(things):
+        if count:
+            buffer += b","
+        buffer += encode(only(columns, kind.describe(ask, thing)))
+        if count % LOOK_EVERY == 0 and time.perf_counter() - begun > SLICE_S:
+            yield bytes(buffer)
+            buffer.clear()
+            await asyncio.sleep(0)
+            begun = time.perf_counter()
+    buffer += b"]"
+    yield bytes(buffer)
