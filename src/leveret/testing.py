@@ -21,8 +21,9 @@ from typing import TypeVar
 import msgspec
 import uvloop
 
+from leveret.node.config.loading import load_settings
+from leveret.node.config.settings import Settings
 from leveret.node.node import Node
-from leveret.node.settings import Settings, load_settings
 
 __all__ = ["Broker"]
 
@@ -31,8 +32,16 @@ START_DEADLINE_S = 10.0
 STOP_DEADLINE_S = 10.0
 # A test's clients are often gone without a word; nobody wants to wait for them.
 CLIENTS_DEADLINE_S = 0.5
-# A test's own process may well be larger than what a broker should be, and its disk fuller.
-TEST_SETTINGS: dict[str, object] = {"alarms.memory_watermark": 1.0, "alarms.disk_free_bytes_min": 0}
+# Any free port for everything. A test's own process may well be larger than what a broker should be, and its disk
+# fuller. A temporary directory may be too long a path for a socket.
+TEST_SETTINGS: dict[str, object] = {
+    "listen.port": 0,
+    "listen.management_port": 0,
+    "listen.metrics_port": 0,
+    "listen.socket": "off",
+    "alarms.memory_watermark": 1.0,
+    "alarms.disk_free_bytes_min": 0,
+}
 
 
 class Broker:
@@ -40,7 +49,7 @@ class Broker:
     temporary directory that goes with it, unless "data_dir" names one."""
 
     def __init__(self, settings: dict[str, object] | None = None) -> None:
-        self._settings: Settings = load_settings(None, {"listen.port": 0, **TEST_SETTINGS, **(settings or {})})
+        self._settings: Settings = load_settings(None, {**TEST_SETTINGS, **(settings or {})})
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -42,8 +43,8 @@ def serve(
 ) -> None:
     """Run one node in the foreground."""
     # Imported here, so that the other commands start without the broker.
+    from leveret.node.config.loading import load
     from leveret.node.serve import serve as run
-    from leveret.node.settings import load_settings
 
     overrides = {
         "data_dir": data_dir,
@@ -55,7 +56,7 @@ def serve(
         "listen.stream_port": stream_port,
     }
     try:
-        run(load_settings(config, overrides))
+        run(load(config, overrides, os.environ).settings)
     except (ConfigError, StartupError, StoppedByFailure) as error:
         click.echo(f"leveret: {error}", err=True)
         sys.exit(1)

@@ -18,7 +18,7 @@ from leveret.broker.reprocess.schedule import Plan, Schedule
 from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import Topology
 from leveret.errors import StartupError
-from leveret.node.settings import Settings, default_data_dir
+from leveret.node.config.settings import Settings
 from leveret.node.watch import Watch, watermark_bytes
 from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
@@ -42,7 +42,7 @@ class Node:
         self.settings = settings
         dice = Dice()
         self.store = Store(
-            Path(settings.data_dir or default_data_dir()),
+            Path(settings.chosen_data_dir),
             StoreSettings(settings.storage.segment_bytes, settings.storage.sync),
             dice.number,
         )

@@ -13,9 +13,9 @@ import uvloop
 
 from leveret import PURE, __version__
 from leveret.errors import StoppedByFailure
+from leveret.node.config.settings import Settings
 from leveret.node.logs import configure_logs
 from leveret.node.node import Node
-from leveret.node.settings import Settings
 
 # The data plane's objects are not tracked by the collector; the default would run it for the control plane's far
 # too often.

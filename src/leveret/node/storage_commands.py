@@ -135,7 +135,7 @@ def _opened(data_dir: Path | None) -> tuple[Inspection, Catalog]:
     """The directory, and the catalog that is filled when it is read."""
     from leveret.catalog.catalog import Catalog
     from leveret.errors import LeveretError
-    from leveret.node.settings import default_data_dir
+    from leveret.node.config.settings import default_data_dir
     from leveret.storage.inspect import Inspection
 
     catalog = Catalog()

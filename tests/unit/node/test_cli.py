@@ -44,4 +44,4 @@ def test_a_mistyped_command_line_is_exit_2(arguments: tuple[str, ...]) -> None:
 
 def test_a_bad_setting_is_one_line_and_exit_1() -> None:
     code, output = run("serve", "--log-level", "loud")
-    assert (code, output) == (1, "leveret: log_level is 'loud'; use one of debug, info, warning, error\n")
+    assert (code, output) == (1, "leveret: --log-level: log_level is 'loud'; use one of debug, info, warning, error\n")

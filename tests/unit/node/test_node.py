@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from leveret.errors import StartupError
+from leveret.node.config.loading import load_settings
+from leveret.node.config.settings import Settings
 from leveret.node.node import Node
-from leveret.node.settings import Settings, load_settings
 
 
 def settings(data_dir: Path, **overrides: object) -> Settings:

@@ -129,7 +129,7 @@ def test_it_refuses_to_run_without_its_checks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[listen]\nprot = 1", "unknown field `prot`"),
+        ("[listen]\nprot = 1", "listen.prot is no setting; do you mean listen.port?"),
         ("[listen]\nport = 70000", "listen.port is 70000"),
         ("nonsense", "is not valid TOML"),
     ],

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from leveret.errors import ConfigError
-from leveret.node.settings import Settings, default_data_dir, load_settings
+from leveret.node.config.loading import load_settings
+from leveret.node.config.settings import Settings, default_data_dir
 
 
 def load(tmp_path: Path, text: str, overrides: dict[str, Any] | None = None) -> Settings:
@@ -55,7 +56,7 @@ def test_a_file_sets_what_it_names_and_leaves_the_rest(tmp_path: Path) -> None:
         """,
     )
     assert (settings.log_level, settings.cluster_name) == ("debug", "größe")
-    assert (settings.listen.host, settings.listen.port, settings.listen.metrics_port) == ("::1", 0, 15692)
+    assert (settings.listen.host, settings.listen.port, settings.listen.metrics_port) == ("::1", 0, 0)
     assert (settings.limits.heartbeat_s, settings.limits.handshake_deadline_s) == (5, 2.0)
     assert settings.limits.frame_max == 131072
     assert settings.auth.loopback_users == ()
@@ -74,34 +75,32 @@ def test_the_command_line_alone_is_enough() -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("prot = 5", "prot"),
-        ("[listen]\nprot = 5", "$.listen"),
-        ("[limit]\nframe_max = 8192", "limit"),
-        ("[auth]\nloopback_user = []", "$.auth"),
+        ("prot = 5", "prot is no setting"),
+        ("[listen]\nprot = 5", "listen.prot is no setting; do you mean listen.port?"),
+        ("[limit]\nframe_max = 8192", "limit is no setting; do you mean limits?"),
+        ("[auth]\nloopback_user = []", "auth.loopback_user is no setting; do you mean auth.loopback_users?"),
+        ("frame_max = 8192", "frame_max is no setting; do you mean limits.frame_max?"),
     ],
 )
 def test_an_unknown_key_is_refused_with_its_place(tmp_path: Path, text: str, place: str) -> None:
-    message = refused(tmp_path, text)
-    assert place in message
-    assert "unknown field" in message
-    assert str(tmp_path / "leveret.toml") in message
+    assert refused(tmp_path, text).startswith(f"{tmp_path}/leveret.toml: {place}")
 
 
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ('[listen]\nport = "5672"', "$.listen.port"),
-        ("[listen]\nport = true", "$.listen.port"),
-        ("[listen]\nport = 5672.5", "$.listen.port"),
-        ("[listen]\nhost = 1", "$.listen.host"),
-        ("listen = 5", "$.listen"),
-        ("log_level = 3", "$.log_level"),
-        ('[auth]\nloopback_users = "guest"', "$.auth.loopback_users"),
-        ("[auth]\nloopback_users = [1]", "$.auth.loopback_users"),
+        ('[listen]\nport = "5672"', "listen.port"),
+        ("[listen]\nport = true", "listen.port"),
+        ("[listen]\nport = 5672.5", "listen.port"),
+        ("[listen]\nhost = 1", "listen.host"),
+        ("listen = 5", "listen must be a table, [listen]"),
+        ("log_level = 3", "log_level"),
+        ('[auth]\nloopback_users = "guest"', "auth.loopback_users"),
+        ("[auth]\nloopback_users = [1]", "auth.loopback_users"),
     ],
 )
 def test_a_value_of_the_wrong_type_is_refused_with_its_place(tmp_path: Path, text: str, place: str) -> None:
-    assert place in refused(tmp_path, text)
+    assert refused(tmp_path, text).startswith(f"{tmp_path}/leveret.toml: {place}")
 
 
 def test_a_section_that_is_no_table_is_refused_although_the_command_line_sets_something_in_it(tmp_path: Path) -> None:
@@ -114,7 +113,7 @@ def test_a_section_that_is_no_table_is_refused_although_the_command_line_sets_so
         ("[listen]\nport = 65536", "listen.port is 65536; a port is 0 to 65535, 0 for any free one"),
         ("[listen]\nport = -1", "listen.port is -1"),
         ("[listen]\nmetrics_port = 70000", "listen.metrics_port is 70000"),
-        ("[limits]\nframe_max = 4095", "limits.frame_max is 4095; it must be from"),
+        ("[limits]\nframe_max = 4095", "limits.frame_max is 4095; it must be a whole number from 8192 to"),
         ("[limits]\nframe_max = 16777217", "limits.frame_max is 16777217"),
         ("[limits]\nchannel_max = 0", "limits.channel_max is 0"),
         ("[limits]\nchannel_max = 65536", "limits.channel_max is 65536"),
@@ -122,7 +121,7 @@ def test_a_section_that_is_no_table_is_refused_although_the_command_line_sets_so
         ("[limits]\nheartbeat_s = 65536", "limits.heartbeat_s is 65536"),
         ("[limits]\nbody_bytes_max = 0", "limits.body_bytes_max is 0"),
         ("[limits]\nhandshake_deadline_s = 0", "limits.handshake_deadline_s is 0"),
-        ("[limits]\nack_timeout_ms = -1", "limits.ack_timeout_ms is -1; it must be from 0 to"),
+        ("[limits]\nack_timeout_ms = -1", "limits.ack_timeout_ms is -1; it must be a whole number from 0 to"),
         ('[limits]\nack_timeout_action = "drop"', "ack_timeout_action is 'drop'; use one of requeue, close"),
         ("[limits]\nhandshake_deadline_s = inf", "limits.handshake_deadline_s is inf"),
         ("[limits]\nhandshake_deadline_s = nan", "limits.handshake_deadline_s is nan"),
@@ -165,8 +164,8 @@ def test_a_missing_or_unreadable_file_is_refused_by_name(tmp_path: Path) -> None
         load_settings(tmp_path, {})
 
 
-def test_a_bad_command_line_value_is_refused_without_a_file() -> None:
-    with pytest.raises(ConfigError, match="command line"):
+def test_a_bad_value_is_refused_without_a_file() -> None:
+    with pytest.raises(ConfigError, match=r"^listen\.port is 'many'; a port is"):
         load_settings(None, {"listen.port": "many"})
 
 

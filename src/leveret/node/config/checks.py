@@ -1,0 +1,121 @@
+"""What no type can say: checks of single settings that need code, and of settings that need each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from leveret.node.config.access import AuthSettings
+from leveret.node.config.declaring import declarations
+from leveret.node.config.keeping import (
+    BYTES_MOST,
+    MEMORY_WATERMARK_BYTES_LEAST,
+    AlarmSettings,
+    DeadLetterSettings,
+)
+from leveret.node.config.settings import Settings
+
+NAME_OCTETS_MAX = 255
+# What fits into a sockaddr_un with its terminating zero, on Linux; 104 elsewhere.
+SOCKET_PATH_OCTETS_MAX = 103
+NODE_NAME = re.compile(r"[\w.+-]+@[\w.:+-]+", re.ASCII)
+
+# The key to blame, and what is wrong.
+Problem = tuple[str, str]
+
+
+def check(settings: Settings) -> Iterator[Problem]:
+    if settings.node_name and not NODE_NAME.fullmatch(settings.node_name):
+        yield "node_name", f"node_name is {settings.node_name!r}; it must be like leveret@host"
+    yield from _check_name("cluster_name", settings.cluster_name)
+    yield from _check_listen(settings)
+    yield from _check_tls(settings)
+    yield from _check_auth(settings.auth)
+    yield from _check_alarms(settings.alarms)
+    yield from _check_dead_letters(settings.dead_letters)
+
+
+def _check_listen(settings: Settings) -> Iterator[Problem]:
+    listen = settings.listen
+    if not listen.host:
+        yield "listen.host", 'listen.host is empty; say "0.0.0.0" or "::" to listen on every address'
+    octets = len(listen.socket.encode("utf-8", "surrogateescape"))
+    if octets > SOCKET_PATH_OCTETS_MAX:
+        yield "listen.socket", f"listen.socket has {octets} bytes; a socket's path has at most {SOCKET_PATH_OCTETS_MAX}"
+    taken: dict[int, str] = {}
+    for name in ("port", "tls_port", "stream_port", "stream_tls_port", "management_port", "metrics_port"):
+        port = getattr(listen, name)
+        if port not in ("off", 0):
+            if port in taken:
+                yield f"listen.{name}", f"listen.{name} is {port}, which is also listen.{taken[port]}"
+            taken.setdefault(port, name)
+
+
+def _check_tls(settings: Settings) -> Iterator[Problem]:
+    listen, tls = settings.listen, settings.tls
+    wanted = [name for name in ("tls_port", "stream_tls_port") if getattr(listen, name) != "off"]
+    wanted += [name for name in ("management_tls", "metrics_tls") if getattr(listen, name)]
+    for name in wanted:
+        if not tls.certificate:
+            yield f"listen.{name}", f"listen.{name} needs a certificate; set tls.certificate and tls.key"
+    if tls.certificate and not tls.key:
+        yield "tls.certificate", "tls.certificate is set, but tls.key is not"
+    if tls.key and not tls.certificate:
+        yield "tls.key", "tls.key is set, but tls.certificate is not"
+    if tls.verify != "none" and not tls.ca:
+        yield "tls.verify", f"tls.verify is {tls.verify!r}; set tls.ca, whose authorities clients are judged by"
+
+
+def _check_auth(auth: AuthSettings) -> Iterator[Problem]:
+    if not auth.mechanisms:
+        yield "auth.mechanisms", "auth.mechanisms is empty; nobody could log in"
+    if auth.default_user and not auth.default_password:
+        yield "auth.default_password", "auth.default_password is empty; set it, or set auth.default_user to nothing"
+    yield from _check_name("auth.default_user", auth.default_user, may_be_empty=True)
+    yield from _check_name("auth.default_vhost", auth.default_vhost)
+    tokens = auth.tokens
+    if tokens.jwks_url and not re.match(r"https://[^/\s]|http://(127\.0\.0\.1|\[::1\]|localhost)[:/]", tokens.jwks_url):
+        yield "auth.tokens.jwks_url", f"auth.tokens.jwks_url is {tokens.jwks_url!r}; it must begin with https://"
+    if tokens.enabled:
+        if not tokens.keys and not tokens.jwks_url:
+            yield "auth.tokens.enabled", "auth.tokens.enabled needs keys; set auth.tokens.keys or auth.tokens.jwks_url"
+        if not tokens.audience:
+            yield (
+                "auth.tokens.enabled",
+                "auth.tokens.enabled needs auth.tokens.audience; else any token would do",
+            )
+        for name in ("algorithms", "name_claims"):
+            if not getattr(tokens, name):
+                yield f"auth.tokens.{name}", f"auth.tokens.{name} is empty; no token could be used"
+
+
+def _check_alarms(alarms: AlarmSettings) -> Iterator[Problem]:
+    watermark = alarms.memory_watermark
+    if not (0 < watermark <= 1 or MEMORY_WATERMARK_BYTES_LEAST <= watermark <= BYTES_MOST):
+        key = "alarms.memory_watermark"
+        yield key, f"{key} is {watermark:g}; {declarations()[key].wanted}"
+
+
+def _check_dead_letters(chosen: DeadLetterSettings) -> Iterator[Problem]:
+    if chosen.queues:
+        # Brings the broker with it, which `leveret config show` has no need of otherwise.
+        from leveret.broker.reprocess.schedule import parse_choice
+
+        for text in chosen.queues:
+            try:
+                parse_choice(text)
+            except ValueError as error:
+                key = "dead_letters.queues"
+                yield key, f"{key} has {text!r}, which is no pattern of queues: {error}"
+    if not chosen.archive_queue or chosen.archive_queue.startswith("amq."):
+        key = "dead_letters.archive_queue"
+        yield key, f"{key} is {chosen.archive_queue!r}; it must be the name of a queue"
+    for name in ("archive_exchange", "archive_queue"):
+        yield from _check_name(f"dead_letters.{name}", getattr(chosen, name), may_be_empty=True)
+
+
+def _check_name(key: str, name: str, may_be_empty: bool = False) -> Iterator[Problem]:
+    if not name and not may_be_empty:
+        yield key, f"{key} is empty"
+    if len(name.encode("utf-8", "replace")) > NAME_OCTETS_MAX:
+        yield key, f"{key} is longer than {NAME_OCTETS_MAX} bytes"

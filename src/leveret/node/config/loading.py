@@ -1,0 +1,175 @@
+"""Loads the settings: defaults, then files, then the environment, then the command line; the later wins.
+
+Every problem is found before any is raised, each with its place. Called by the commands, by the reload, and with
+nothing but overrides by programs that embed a node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from leveret.errors import ConfigError
+from leveret.node.config.checks import check
+from leveret.node.config.declaring import Declaration, Section, declarations
+from leveret.node.config.network import FOLLOWING_PORTS
+from leveret.node.config.settings import Settings
+from leveret.node.config.sources import (
+    Given,
+    at,
+    configuration_files,
+    from_environment,
+    from_file,
+    from_overrides,
+    secret_file,
+    secret_of,
+)
+from leveret.runtime.secret import Secret
+
+SHOWN_CHARACTERS_MAX = 80
+SECRET_FILE_BYTES_MAX = 64 * 1024
+# Where a value comes from that nobody gave.
+DEFAULT = "default"
+FOLLOWS_PORT = "follows listen.port"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """`origins` has the place of every key."""
+
+    settings: Settings
+    origins: dict[str, str]
+
+
+def load(config: Path | None, flags: Mapping[str, Any], environment: Mapping[str, str]) -> Loaded:
+    """What `leveret serve` runs with. Raises ConfigError with every problem, a line each."""
+    problems: list[str] = []
+    given: list[Given] = []
+    for path in configuration_files(config):
+        given += from_file(path, problems)
+    given += from_environment(environment, problems)
+    given += from_overrides(flags, problems, flags=True)
+    return _settled(given, environment, problems)
+
+
+def load_settings(config: Path | None, overrides: Mapping[str, Any]) -> Settings:
+    """For programs and tests: nothing but this file, if any, and these keys count."""
+    problems: list[str] = []
+    given = from_file(config, problems) if config is not None else []
+    given += from_overrides(overrides, problems)
+    return _settled(given, {}, problems).settings
+
+
+def _settled(given: list[Given], environment: Mapping[str, str], problems: list[str]) -> Loaded:
+    chosen = _chosen(given, problems)
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(declarations(), DEFAULT)
+    for key, last in chosen.items():
+        declaration = declarations()[key]
+        origins[key] = last.place
+        try:
+            values[key] = _read_secret(last, environment) if last.key != key else converted(declaration, last.value)
+        except ValueError as error:
+            problems.append(at(last.place, str(error)))
+    for key, value in _following(values).items():
+        values[key] = value
+        origins[key] = FOLLOWS_PORT
+    settings = _assembled(Settings, "", values)
+    problems += [at(_place(origins[key]), text) for key, text in check(settings)]
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return Loaded(settings, origins)
+
+
+def _place(origin: str) -> str:
+    return "" if origin in (DEFAULT, FOLLOWS_PORT) else origin
+
+
+def _chosen(given: list[Given], problems: list[str]) -> dict[str, Given]:
+    """The last for each setting; a secret and its file are one setting."""
+    chosen: dict[str, Given] = {}
+    for item in given:
+        key = secret_of(item.key) or item.key
+        before = chosen.get(key)
+        if before is not None and before.place == item.place and before.key != item.key:
+            problems.append(at(item.place, f"{key} and {key}_file are both there; keep one"))
+        chosen[key] = item
+    return chosen
+
+
+def _following(values: dict[str, Any]) -> dict[str, int]:
+    """Ports that nobody gave, if the one for AMQP was."""
+    port = values.get("listen.port")
+    if port is None:
+        return {}
+    following = {}
+    for key, distance in FOLLOWING_PORTS.items():
+        if key not in values:
+            number = port + distance
+            following[key] = number if port and 0 < number <= 65535 else 0
+    return following
+
+
+def _assembled(section: type[Section], prefix: str, values: dict[str, Any]) -> Any:
+    fields: dict[str, Any] = {}
+    for field in msgspec.structs.fields(section):
+        key = prefix + field.name
+        if isinstance(field.type, type) and issubclass(field.type, Section):
+            fields[field.name] = _assembled(field.type, key + ".", values)
+        elif key in values:
+            fields[field.name] = values[key]
+    return section(**fields)
+
+
+# ---- one value
+
+
+def converted(declaration: Declaration, value: Any) -> Any:
+    """The value as the setting's type. Raises ValueError with the key, the value and what would do."""
+    try:
+        return msgspec.convert(value, declaration.kind, dec_hook=_as_secret)
+    except (msgspec.ValidationError, OverflowError):
+        # What is wrong with a secret may be most of it: it is not shown.
+        shown = "" if declaration.secret else f" is {shown_value(value)}"
+        joint = "; " if shown else ": "
+        raise ValueError(f"{declaration.key}{shown}{joint}{declaration.expected()}") from None
+
+
+def _as_secret(kind: type, value: Any) -> Any:
+    if kind is Secret and isinstance(value, Secret):
+        return value
+    if kind is Secret and isinstance(value, str):
+        return Secret(value)
+    raise msgspec.ValidationError("not a text")
+
+
+def shown_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = f"{value:g}" if isinstance(value, float) else repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS_MAX else text[:SHOWN_CHARACTERS_MAX] + "..."
+
+
+def _read_secret(item: Given, environment: Mapping[str, str]) -> Secret:
+    if not isinstance(item.value, str) or not item.value:
+        raise ValueError(f"{item.key} is {shown_value(item.value)}; it must be the path of a file")
+    path = secret_file(item.value, environment)
+    try:
+        with path.open("rb") as file:
+            content = file.read(SECRET_FILE_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ValueError(f"{item.key} is {str(path)!r}, which cannot be read: {reason}") from None
+    if len(content) > SECRET_FILE_BYTES_MAX:
+        raise ValueError(f"{item.key} is {str(path)!r}, which has more than {SECRET_FILE_BYTES_MAX} bytes")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{item.key} is {str(path)!r}, which is not UTF-8") from None
+    text = text.removesuffix("\n").removesuffix("\r")
+    if not text:
+        raise ValueError(f"{item.key} is {str(path)!r}, which is empty")
+    return Secret(text)
