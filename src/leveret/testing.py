@@ -61,11 +61,19 @@ class Broker:
         self.port = 0
         # Of the stream protocol; 0 if it is off.
         self.stream_port = 0
+        # Of the management API; 0 if it is off.
+        self.management_port = 0
 
     @property
     def url(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"amqp://guest:guest@{host}:{self.port}/"
+
+    @property
+    def management_url(self) -> str:
+        """Of the HTTP API, without /api."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.management_port}"
 
     # ---- starting and stopping
 
@@ -122,6 +130,7 @@ class Broker:
         self.node.start()
         self.host, self.port = self.node.host, self.node.port
         self.stream_port = self.node.stream_port or 0
+        self.management_port = self.node.management_port or 0
         self._started.set()
         await self._stopped.wait()
         await self.node.stop(CLIENTS_DEADLINE_S)

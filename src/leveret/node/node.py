@@ -18,7 +18,9 @@ from leveret.broker.reprocess.schedule import Plan, Schedule
 from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import Topology
 from leveret.errors import StartupError
+from leveret.management.services import Listening
 from leveret.node.config.settings import Settings
+from leveret.node.management import Management
 from leveret.node.watch import Watch, watermark_bytes
 from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
@@ -75,6 +77,7 @@ class Node:
             loopback_users=settings.auth.loopback_users,
             cluster_name=settings.cluster_name,
         )
+        self.management = Management(self)
         self._board: Switchboard | None = None
         self._listener: Listener | None = None
         self._stream_listener: Listener | None = None
@@ -110,6 +113,7 @@ class Node:
         self.schedule.open(loop)
         self._watch = self._make_watch(loop)
         self._watch.start()
+        self.management.start(loop)
 
     def _make_watch(self, loop: asyncio.AbstractEventLoop) -> Watch:
         alarms = self.settings.alarms
@@ -129,6 +133,7 @@ class Node:
         self._listener = self._open(self._board, listen.port, self._accepted)
         if listen.chosen_stream_port is not None:
             self._stream_listener = self._open(self._board, listen.chosen_stream_port, self._stream_accepted)
+        self.management.open()
 
     def _open(self, board: Switchboard, port: int, accepted: Callable[[Pump], None]) -> Listener:
         host = self.settings.listen.host
@@ -143,6 +148,7 @@ class Node:
         for listener in (self._listener, self._stream_listener):
             if listener is not None:
                 listener.close()
+        self.management.close_sockets()
 
     @property
     def host(self) -> str:
@@ -158,6 +164,20 @@ class Node:
     def stream_port(self) -> int | None:
         """None if the stream protocol is off."""
         return None if self._stream_listener is None else self._stream_listener.port
+
+    @property
+    def management_port(self) -> int | None:
+        """None if there is no management API over the network."""
+        return self.management.port
+
+    def listening(self) -> list[Listening]:
+        """Every port that is open."""
+        found = [Listening("amqp", self.host, self.port)]
+        if self._stream_listener is not None:
+            found.append(Listening("stream", self._stream_listener.host, self._stream_listener.port))
+        if self.management.port is not None:
+            found.append(Listening("http", self.management.host, self.management.port))
+        return found
 
     def _accepted(self, pump: Pump) -> None:
         assert self._board is not None
@@ -199,6 +219,7 @@ class Node:
         for pump in self._sessions:
             pump.pause_reading()
         self.schedule.close()
+        await self.management.stop()
         await self.reprocessor.close()
         with contextlib.suppress(OSError, TimeoutError):
             await asyncio.wait_for(self.store.flush(), FLUSH_DEADLINE_S)

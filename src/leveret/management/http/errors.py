@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from leveret.errors import (
     AmqpError,
+    Forbidden,
     InvalidPolicy,
     InvalidReplay,
     LeveretError,
@@ -60,6 +61,8 @@ def refusal_of(error: LeveretError) -> HttpError:
         if error.code == 403:
             return not_authorised(error.reply_text)
         return bad_request(error.text if error.code == 406 else f"{error.code} {error.text}")
+    if isinstance(error, Forbidden):
+        return not_authorised(error.text)
     if isinstance(error, InvalidPolicy):
         return bad_request(error.reason)
     if isinstance(error, InvalidReplay):

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from leveret import __version__
-from leveret.management.http.route import Right, Route, Scope, Size, Table
+from leveret.management.http.route import Login, Route, Scope, Size, Table
 
 ERROR_SCHEMA = {
     "type": "object",
@@ -78,7 +78,7 @@ def _operation(one: Route, by_kind: dict[int, Any]) -> dict[str, Any]:
     if one.method not in ("GET", "DELETE") or one.body is not None:
         schema = by_kind.get(id(one.body), {})
         made["requestBody"] = {"required": False, "content": {"application/json": {"schema": schema}}}
-    if one.right is Right.NOBODY:
+    if one.right is Login.NOBODY:
         made["security"] = []
     else:
         made["responses"].setdefault("401", {"$ref": "#/components/responses/Refused"})
@@ -107,7 +107,7 @@ def _tag(path: str) -> str:
 
 
 def _rights(one: Route) -> str:
-    who = "Nobody need log in" if one.right is Right.NOBODY else f"For: {one.right.value}"
+    who = "Nobody need log in" if one.right is Login.NOBODY else f"For: {one.right.name.lower()}"
     if "vhost" in one.parameters and one.scope is Scope.ENTER:
         who += ", with a permission in the virtual host"
     size = "" if one.size is Size.SMALL else " The body may be large."

@@ -13,23 +13,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from leveret.broker.access import Right
+
 if TYPE_CHECKING:
     from leveret.management.http.ask import Ask
 
 Handler = Callable[["Ask"], Any]
 
 
-class Right(enum.Enum):
-    """What a route asks of whoever calls it, beside what its handler checks about single queues and exchanges."""
+class Login(enum.Enum):
+    """For routes that take no tag."""
 
     # Nobody need say who he is.
     NOBODY = "nobody"
-    # Logged in, with or without a tag.
+    # Logged in is enough.
     USER = "user"
-    MANAGEMENT = "management"
-    POLICYMAKER = "policymaker"
-    MONITORING = "monitoring"
-    ADMINISTRATOR = "administrator"
 
 
 class Scope(enum.Enum):
@@ -64,7 +62,7 @@ class Route:
     method: str
     path: str
     handler: Handler
-    right: Right
+    right: Right | Login
     summary: str
     scope: Scope
     # A msgspec type the body is checked against, or None if the handler reads it, if there is one.
@@ -90,7 +88,7 @@ class Route:
 def route(
     method: str,
     path: str,
-    right: Right,
+    right: Right | Login,
     summary: str,
     *,
     scope: Scope | None = None,

@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
-from leveret.broker.access import may, sees_vhost
+from leveret.broker.access import Right, require, sees_vhost
 from leveret.broker.identity import Identity
 from leveret.errors import LeveretError
 from leveret.management.http.ask import Answer, Ask
 from leveret.management.http.errors import HttpError, not_authorised, not_found, refusal_of
 from leveret.management.http.json import decode, encode
-from leveret.management.http.route import Right, Route, Scope, Size, Table
+from leveret.management.http.route import Login, Route, Scope, Size, Table
 from leveret.management.http.who import Nobody, identify, local_operator
 from leveret.management.services import Services
 from leveret.runtime.log import get_logger
@@ -138,19 +138,20 @@ class HttpServer:
             operator = local_operator(sock)
             if operator is not None:
                 return operator
-        if route.right is Right.NOBODY:
+        if route.right is Login.NOBODY:
             return Nobody()
         return await identify(self._services.broker, header, peer_host)
 
     def _check_rights(self, who: Identity, route: Route, path: dict[str, str]) -> None:
-        if route.right not in (Right.NOBODY, Right.USER) and not may(who, route.right.value):
-            raise not_authorised(f"Not {route.right.value} user")
-        vhost = path.get("vhost")
-        if vhost is None or route.right is Right.NOBODY or vhost not in self._services.broker.vhosts:
+        if route.right is Login.NOBODY:
             return
-        if route.scope is Scope.ENTER and not who.may_enter(vhost):
-            raise not_authorised("User not authorised to access virtual host")
-        if route.scope is Scope.SEE and not sees_vhost(who, vhost):
+        vhost = path.get("vhost")
+        if vhost not in self._services.broker.vhosts:
+            # Which the handler says, to whoever may ask.
+            vhost = None
+        if isinstance(route.right, Right):
+            require(who, route.right, vhost if route.scope is Scope.ENTER else None)
+        if vhost is not None and route.scope is Scope.SEE and not sees_vhost(who, vhost):
             raise not_authorised("User not authorised to access virtual host")
 
     def _refuse_other_sites(self, request: web.BaseRequest) -> None:

@@ -1,0 +1,139 @@
+"""The management API of a node: its sockets, and what its routes may reach."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from leveret.broker.streams import StreamService
+from leveret.errors import StartupError
+from leveret.management.api.table import make_table
+from leveret.management.http.server import HttpServer
+from leveret.management.services import Services
+from leveret.runtime.log import get_logger
+
+if TYPE_CHECKING:
+    from leveret.node.node import Node
+
+log = get_logger(__name__)
+
+BACKLOG = 512
+# What the kernel takes for the path of a unix socket, without the octet at its end.
+SOCKET_PATH_OCTETS_MAX = 107
+
+
+def services_of(node: Node) -> Services:
+    settings = node.settings
+    return Services(
+        broker=node.broker,
+        topology=node.topology,
+        policies=node.policies,
+        super_streams=node.super_streams,
+        streams=StreamService(node.broker, node.topology),
+        delayed=node.delayed,
+        reprocessor=node.reprocessor,
+        table=make_table(),
+        node_name=settings.chosen_node_name,
+        listeners=node.listening,
+        small_body_bytes_max=settings.management.small_body_bytes_max,
+        large_body_bytes_max=settings.management.body_bytes_max,
+    )
+
+
+class Management:
+    """Bound at once, so that a port that is taken ends the start; serving as soon as the loop runs."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._sockets: list[socket.socket] = []
+        self._path: str | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.services = services_of(node)
+        self.server = HttpServer(self.services, self.services.table)
+        self.port: int | None = None
+        self.host = ""
+
+    def open(self) -> None:
+        """Raises StartupError."""
+        listen = self._node.settings.listen
+        try:
+            if listen.management_port != "off":
+                bound = _bound(listen.host, int(listen.management_port))
+                self._sockets.append(bound)
+                self.host, self.port = bound.getsockname()[:2]
+            path = self._node.settings.chosen_socket
+            if path is not None:
+                self._sockets.append(self._bound_path(path))
+        except OSError as error:
+            self.close_sockets()
+            raise StartupError(
+                f"cannot listen on {listen.host}:{listen.management_port} for the management API: {error.strerror}; "
+                "is another broker running there?"
+            ) from None
+        except StartupError:
+            self.close_sockets()
+            raise
+
+    def _bound_path(self, path: str) -> socket.socket:
+        if len(os.fsencode(path)) > SOCKET_PATH_OCTETS_MAX:
+            raise StartupError(
+                f"the unix socket {path} has a longer name than the system takes ({SOCKET_PATH_OCTETS_MAX} bytes); "
+                'set listen.socket to a shorter one, or to "off"'
+            )
+        Path(path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Ours from a life that ended without a word: the store's lock says that nobody else lives here.
+        if os.path.lexists(path) and stat.S_ISSOCK(os.lstat(path).st_mode):
+            os.unlink(path)
+        bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            bound.bind(path)
+            os.chmod(path, 0o600)
+            bound.listen(BACKLOG)
+        except OSError as error:
+            bound.close()
+            raise StartupError(f"cannot listen on the unix socket {path}: {error.strerror}") from None
+        bound.setblocking(False)
+        self._path = path
+        return bound
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._task = loop.create_task(self._serve())
+
+    async def _serve(self) -> None:
+        try:
+            await self.server.start()
+            for bound in self._sockets:
+                await self.server.listen(bound)
+        except Exception:
+            log.exception("the management API could not be started")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            await self._task
+            await self.server.stop()
+        self.close_sockets()
+
+    def close_sockets(self) -> None:
+        for bound in self._sockets:
+            bound.close()
+        self._sockets.clear()
+        if self._path is not None:
+            Path(self._path).unlink(missing_ok=True)
+            self._path = None
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+        bound.listen(BACKLOG)
+    except OSError:
+        bound.close()
+        raise
+    bound.setblocking(False)
+    return bound
