@@ -28,7 +28,9 @@ def name(text: str) -> str:
 class Api:
     """`target` is a leveret.testing.Broker or the address of an API, such as http://127.0.0.1:15672."""
 
-    def __init__(self, target: Any, user: str | None = "guest", password: str = "guest", token: str | None = None) -> None:
+    def __init__(
+        self, target: Any, user: str | None = "guest", password: str = "guest", token: str | None = None
+    ) -> None:
         self._url = target if isinstance(target, str) else target.management_url
         self._headers: dict[str, str] = {}
         if token is not None:

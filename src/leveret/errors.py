@@ -5,6 +5,8 @@
     │   ├── SoftError          the channel closes, the connection goes on
     │   │   └── AlreadyExists  what is to be made is there
     │   └── HardError          the connection closes
+    ├── Forbidden              somebody whom we know may not do this
+    ├── LoginRefused           somebody is not let in, and why
     ├── InvalidPolicy          a policy that cannot be taken, with the key that is to blame
     ├── ReplayError            a job of reprocessing that cannot be had
     │   ├── InvalidReplay      what was asked for makes no sense, with the field that is to blame
@@ -96,6 +98,31 @@ class HardError(AmqpError):
     """Closes the whole connection."""
 
     ends_connection = True
+
+
+class Forbidden(LeveretError):
+    """Somebody whom we know lacks the tag, or may not enter the virtual host, that a request of an operator takes.
+    AMQP's own refusals are SoftError 403."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class LoginRefused(LeveretError):
+    """A login that failed. The reason is for the log: whoever tried hears only that it failed, or that he came from
+    the wrong place."""
+
+    def __init__(self, reason: str, wrong_place: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.wrong_place = wrong_place
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class InvalidPolicy(LeveretError):

@@ -57,6 +57,14 @@ class Logins:
             and hmac.compare_digest(known[1], self._digest(password))
         )
 
+    async def authenticate(self, user, password, peer_host, mechanism):
+        from leveret.broker.identity import CatalogUser
+        from leveret.errors import LoginRefused
+
+        if self.recognise(user, password) or await self.verify(user, password):
+            return CatalogUser(self._catalog, user)
+        raise LoginRefused("bad")
+
     async def verify(self, user: str, password: bytes) -> bool:
         """The slow check, off the loop. It is given up when nobody waits for it any more: a flood of bad logins must
         not keep the thread busy long after its connections are gone."""

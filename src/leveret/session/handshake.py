@@ -153,7 +153,9 @@ def open_vhost(session: Session, method: ConnectionOpen) -> None:
     if (session.user, name) not in session.broker.catalog.permissions:
         raise HardError(530, f"access to vhost '{name}' refused for user '{session.user}'")
     session.vhost = vhost
-    session.access = Access(session.broker.catalog, session.user, name)
+    session.access = Access(
+        __import__("leveret.broker.identity").broker.identity.CatalogUser(session.broker.catalog, session.user), name
+    )
     session.send(ConnectionOpenOk())
     session.opened()
 

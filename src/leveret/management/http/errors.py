@@ -20,9 +20,7 @@ from leveret.errors import (
 class HttpError(Exception):
     """Ends a request with this status. `reason` is any value of JSON."""
 
-    def __init__(
-        self, status: int, error: str, reason: object, headers: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, status: int, error: str, reason: object, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(status, error, reason)
         self.status = status
         self.error = error

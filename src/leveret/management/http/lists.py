@@ -183,9 +183,7 @@ async def _sorted(ask: Ask, things: list[T], kind: Listed[T]) -> list[T]:
     return [things[count] for _, count in keyed]
 
 
-async def _described_values(
-    ask: Ask, things: list[T], kind: Listed[T], path: list[str]
-) -> Callable[[T], Any]:
+async def _described_values(ask: Ask, things: list[T], kind: Listed[T], path: list[str]) -> Callable[[T], Any]:
     values: dict[int, Any] = {}
     begun = time.perf_counter()
     for count, thing in enumerate(things):
@@ -213,9 +211,7 @@ def _order(value: Any) -> tuple[int, Any]:
 # ---- lists that may be long
 
 
-async def _pieces(
-    ask: Ask, things: list[T], kind: Listed[T], columns: list[list[str]]
-) -> AsyncIterator[bytes]:
+async def _pieces(ask: Ask, things: list[T], kind: Listed[T], columns: list[list[str]]) -> AsyncIterator[bytes]:
     """The whole list as JSON, a slice at a time."""
     buffer = bytearray(b"[")
     begun = time.perf_counter()

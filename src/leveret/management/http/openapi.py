@@ -70,7 +70,13 @@ def _operation(one: Route, by_kind: dict[int, Any]) -> dict[str, Any]:
         "description": _rights(one),
         "parameters": [_path_parameter(name) for name in one.parameters]
         + [
-            {"name": query.name, "in": "query", "required": False, "description": query.description, "schema": query.schema}
+            {
+                "name": query.name,
+                "in": "query",
+                "required": False,
+                "description": query.description,
+                "schema": query.schema,
+            }
             for query in one.query
         ],
         "responses": {str(status): _answer_of(kind, by_kind) for status, kind in sorted(one.answers.items())},

@@ -31,6 +31,7 @@ log = get_logger(__name__)
 COMPRESS_FROM_BYTES = 1024
 STOP_DEADLINE_S = 2.0
 SECURITY_HEADERS = {
+    "Server": "Leveret",
     "Cache-Control": "no-cache",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
@@ -170,9 +171,7 @@ class HttpServer:
     # ---- bodies
 
     async def _read(self, request: web.BaseRequest, size: Size) -> bytes:
-        most = (
-            self._services.small_body_bytes_max if size is Size.SMALL else self._services.large_body_bytes_max
-        )
+        most = self._services.small_body_bytes_max if size is Size.SMALL else self._services.large_body_bytes_max
         too_large = HttpError(413, "payload_too_large", f"a body here has at most {most} bytes")
         if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
             raise HttpError(415, "unsupported_media_type", "bodies are taken as they are, not compressed")
@@ -212,9 +211,7 @@ class HttpServer:
     async def _send_pieces(
         self, request: web.BaseRequest, answer: Answer, headers: dict[str, str]
     ) -> web.StreamResponse:
-        response = web.StreamResponse(
-            status=answer.status, headers={**headers, "Content-Type": answer.content_type}
-        )
+        response = web.StreamResponse(status=answer.status, headers={**headers, "Content-Type": answer.content_type})
         if answer.content_type != "text/event-stream":
             response.enable_compression()
         await response.prepare(request)
