@@ -198,7 +198,7 @@ async def _described_values(ask: Ask, things: list[T], kind: Listed[T], path: li
 
 
 def _order(value: Any) -> tuple[int, Any]:
-    """Values of different kinds do not compare: what is missing comes first, then numbers, then texts, then the rest."""
+    """Values of different kinds do not compare: what is missing comes first, then numbers, texts, the rest."""
     if value is None:
         return 0, 0
     if isinstance(value, bool | int | float):

@@ -42,7 +42,7 @@ def document(table: Table) -> dict[str, Any]:
         "info": {
             "title": "Leveret management API",
             "version": __version__,
-            "description": "The HTTP API of RabbitMQ's management plugin, and more. Names in paths are percent-encoded.",
+            "description": "RabbitMQ's management API, and more. Names in paths are percent-encoded.",
         },
         "servers": [{"url": "/"}],
         "security": [{"basic": []}, {"bearer": []}],

@@ -1,8 +1,8 @@
 """The HTTP server: from a socket's request to the handler of its route, and back.
 
 In this order: is there such a path, who is it, may he, how large is the body, and only then is the body read. What a
-handler raises on purpose becomes a 4xx with a reason; what it raises by mistake becomes a 500 whose reason is in the log
-alone."""
+handler raises on purpose becomes a 4xx with a reason; what it raises by mistake becomes a 500 whose reason only the log
+knows."""
 
 from __future__ import annotations
 
