@@ -3,7 +3,6 @@ names and tables, which is more than JSON can say."""
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -43,7 +42,7 @@ def _check_depth(value: Any) -> None:
 
 
 def _foreign(value: Any) -> Any:
-    """What tables of AMQP hold and JSON does not: their own kinds of numbers, and octets."""
+    """The kinds of numbers that tables of AMQP have."""
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
@@ -58,12 +57,12 @@ def encode(value: Any) -> bytes:
     try:
         return _encoder.encode(value)
     except (UnicodeEncodeError, TypeError, ValueError):
-        # A name that is not UTF-8, octets in a table: rare, so that nobody else pays for looking.
+        # A name that is not UTF-8: rare, so that nobody else pays for looking.
         return _encoder.encode(printable(value))
 
 
 def printable(value: Any) -> Any:
-    """The same with everything replaced that JSON cannot hold."""
+    """The same with everything replaced that JSON cannot hold; for tables of AMQP, whose octets are mostly text."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if isinstance(value, bytes | bytearray):
@@ -72,6 +71,4 @@ def printable(value: Any) -> Any:
         return {printable(key): printable(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [printable(inner) for inner in value]
-    if isinstance(value, Decimal) and not value.is_finite():
-        return None
     return value
