@@ -1,0 +1,93 @@
+"""What commands share when they ask: lists a page at a time, arguments as NAME=VALUE, a yes before what cannot be
+undone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from leveret.cli.client import part
+from leveret.cli.ends import Failed
+from leveret.cli.output import Row, print_rows
+from leveret.cli.target import Target
+
+PAGE_SIZE = 500
+
+
+def each(target: Target, path: str, **query: Any) -> Iterator[Row]:
+    """Everything of a list that has pages."""
+    page, pages = 1, 1
+    while page <= pages:
+        answer = target.client.get(path, page=page, page_size=PAGE_SIZE, **query)
+        if isinstance(answer, list):
+            yield from answer
+            return
+        yield from answer["items"]
+        pages = answer["page_count"]
+        page += 1
+
+
+def list_command(
+    target: Target, path: str, columns: Sequence[str], asked: str | None = None, paged: bool = True, **query: Any
+) -> None:
+    """Prints a list: the usual columns, or those that were asked for."""
+    chosen = [name.strip() for name in asked.split(",") if name.strip()] if asked else list(columns)
+    if asked:
+        query["columns"] = ",".join(chosen)
+    rows = each(target, path, **query) if paged else target.client.get(path, **query)
+    print_rows(rows, chosen, target.form)
+
+
+def arguments_of(pairs: Sequence[str]) -> dict[str, Any]:
+    """NAME=VALUE, where the value is JSON if it reads as such, else text."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, sign, text = pair.partition("=")
+        if not name or not sign:
+            raise click.UsageError(f"{pair!r} is not NAME=VALUE")
+        found[name] = value_of(text)
+    return found
+
+
+def value_of(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def json_of(text: str, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise click.UsageError(f"{what} is not JSON: {error}") from None
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Only with --yes if nobody is there to be asked."""
+    if yes:
+        return
+    if not click.get_text_stream("stdin").isatty():
+        raise Failed(f"{question} Say --yes to do it without being asked.")
+    click.confirm(question, abort=True)
+
+
+def in_vhost(target: Target, kind: str, *names: str) -> str:
+    """/queues/%2F/name"""
+    return "/" + "/".join([kind, part(target.vhost), *(part(name) for name in names)])
+
+
+def done(text: str) -> None:
+    """For people; scripts go by the exit status."""
+    click.echo(text, err=True)
+
+
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+columns_option = click.option("--columns", metavar="A,B", help="Only these columns, such as name,messages.")
+all_option = click.option("--all", "-a", "everywhere", is_flag=True, help="Of all virtual hosts.")
+argument_option = click.option(
+    "--argument", "-A", "arguments", multiple=True, metavar="NAME=VALUE", help="Such as x-max-length=1000; repeatable."
+)

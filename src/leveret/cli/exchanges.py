@@ -1,0 +1,166 @@
+"""`leveret exchanges`, `leveret bindings`"""
+
+from __future__ import annotations
+
+import click
+
+from leveret.cli.asking import (
+    all_option,
+    argument_option,
+    arguments_of,
+    columns_option,
+    confirm,
+    done,
+    in_vhost,
+    json_of,
+    list_command,
+    yes_option,
+)
+from leveret.cli.client import part
+from leveret.cli.ends import Failed
+from leveret.cli.output import print_one, safe
+from leveret.cli.target import Target, targeted
+
+EXCHANGE_COLUMNS = ("vhost", "name", "type", "durable", "auto_delete", "internal", "arguments", "policy")
+BINDING_COLUMNS = ("vhost", "source", "destination_type", "destination", "routing_key", "arguments")
+
+
+@click.group()
+def exchanges() -> None:
+    """List, make and delete exchanges."""
+
+
+@exchanges.command("list")
+@targeted
+@all_option
+@columns_option
+def list_exchanges(target: Target, everywhere: bool, columns: str | None) -> None:
+    """List exchanges."""
+    path = "/exchanges" if everywhere else f"/exchanges/{part(target.vhost)}"
+    list_command(target, path, EXCHANGE_COLUMNS, columns)
+
+
+@exchanges.command()
+@targeted
+@click.argument("exchange")
+def show(target: Target, exchange: str) -> None:
+    """Everything about one exchange."""
+    print_one(target.client.get(in_vhost(target, "exchanges", exchange or "amq.default")), target.form)
+
+
+@exchanges.command()
+@targeted
+@click.argument("exchange")
+@click.option("--type", "kind", default="direct", show_default=True, help="direct, fanout, topic, headers, x-...")
+@click.option("--transient", is_flag=True, help="Does not survive a restart.")
+@click.option("--auto-delete", is_flag=True, help="Goes with its last binding.")
+@click.option("--internal", is_flag=True, help="Takes messages from other exchanges only.")
+@argument_option
+def declare(
+    target: Target,
+    exchange: str,
+    kind: str,
+    transient: bool,
+    auto_delete: bool,
+    internal: bool,
+    arguments: tuple[str, ...],
+) -> None:
+    """Make an exchange, unless it is there."""
+    body = {
+        "type": kind,
+        "durable": not transient,
+        "auto_delete": auto_delete,
+        "internal": internal,
+        "arguments": arguments_of(arguments),
+    }
+    made = target.client.put(in_vhost(target, "exchanges", exchange), body)
+    done(f"made {safe(exchange)}" if made == 201 else f"{safe(exchange)} is there already")
+
+
+@exchanges.command()
+@targeted
+@click.argument("exchange")
+@click.option("--if-unused", is_flag=True, help="Only if nothing is bound to it.")
+@yes_option
+def delete(target: Target, exchange: str, if_unused: bool, yes: bool) -> None:
+    """Delete an exchange."""
+    confirm(f"Delete exchange {safe(exchange)}?", yes or if_unused)
+    target.client.delete(in_vhost(target, "exchanges", exchange), **{"if-unused": if_unused or None})
+    done(f"deleted {safe(exchange)}")
+
+
+@exchanges.command()
+@targeted
+@click.argument("exchange")
+@click.argument("routing_key")
+@click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="Repeatable.")
+def route(target: Target, exchange: str, routing_key: str, headers: tuple[str, ...]) -> None:
+    """Where a message would go, and why."""
+    body = {
+        "vhost": target.vhost,
+        "exchange": exchange,
+        "routing_key": routing_key,
+        "headers": arguments_of(headers),
+    }
+    print_one(target.client.post("/simulate-route", body), target.form)
+
+
+@click.group()
+def bindings() -> None:
+    """List, make and delete bindings."""
+
+
+@bindings.command("list")
+@targeted
+@all_option
+@columns_option
+def list_bindings(target: Target, everywhere: bool, columns: str | None) -> None:
+    """List bindings."""
+    list_command(target, "/bindings" if everywhere else f"/bindings/{part(target.vhost)}", BINDING_COLUMNS, columns)
+
+
+to_option = click.option(
+    "--to-exchange", is_flag=True, help="The destination is an exchange.  [default: a queue]"
+)
+
+
+@bindings.command("declare")
+@targeted
+@click.argument("source")
+@click.argument("destination")
+@click.argument("routing_key", default="")
+@to_option
+@argument_option
+def declare_binding(
+    target: Target, source: str, destination: str, routing_key: str, to_exchange: bool, arguments: tuple[str, ...]
+) -> None:
+    """Bind a queue (or an exchange) to an exchange."""
+    path = in_vhost(target, "bindings", "e", source, "e" if to_exchange else "q", destination)
+    target.client.post(path, {"routing_key": routing_key, "arguments": arguments_of(arguments)})
+    done(f"bound {safe(destination)} to {safe(source)}")
+
+
+@bindings.command("delete")
+@targeted
+@click.argument("source")
+@click.argument("destination")
+@click.argument("routing_key", default="")
+@to_option
+@click.option("--arguments", metavar="JSON", help="Which, if several have the same key.")
+def delete_binding(
+    target: Target, source: str, destination: str, routing_key: str, to_exchange: bool, arguments: str | None
+) -> None:
+    """Undo a binding."""
+    path = in_vhost(target, "bindings", "e", source, "e" if to_exchange else "q", destination)
+    wanted = json_of(arguments, "--arguments") if arguments else None
+    found = [
+        binding
+        for binding in target.client.get(path)
+        if binding["routing_key"] == routing_key and wanted in (None, binding["arguments"])
+    ]
+    if not found:
+        raise Failed("there is no such binding")
+    if len(found) > 1:
+        raise Failed("several bindings have this key; say which with --arguments")
+    target.client.delete(f"{path}/{part(found[0]['properties_key'])}")
+    done(f"unbound {safe(destination)} from {safe(source)}")
