@@ -26,9 +26,10 @@ class Guest:
 
     def __init__(self, node: Any) -> None:
         from leveret.broker.access import Access
+        from leveret.broker.identity import CatalogUser
 
         self.vhost = node.broker.vhosts["/"]
-        self.access = Access(node.broker.catalog, "guest", "/")
+        self.access = Access(CatalogUser(node.broker.catalog, "guest"), "/")
         self.connection_id = 0
 
 

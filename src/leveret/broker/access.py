@@ -13,7 +13,7 @@ from leveret.catalog.records import ExchangeRecord
 from leveret.errors import Forbidden, SoftError
 from leveret.routing.registry import routing_type
 
-__all__ = ["CONFIGURE", "READ", "WRITE", "Access", "Right", "require", "sees_vhost"]
+__all__ = ["CONFIGURE", "READ", "WRITE", "Access", "Right", "has", "require", "sees_vhost"]
 
 REMEMBERED_MAX = 1024
 TOPIC = "topic"

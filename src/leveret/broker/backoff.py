@@ -10,6 +10,9 @@ from __future__ import annotations
 import ipaddress
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import TypeVar
+
+Key = TypeVar("Key")
 
 PAUSE_S = 1.0
 # Longer lines are not joined: the handshake would be over before it is one's turn.
@@ -21,19 +24,14 @@ ENTRIES_MAX = 10000
 
 
 @dataclass(slots=True)
-class _Pair:
-    """A user at an address."""
+class _Entry:
+    """Of a user at an address, or of an address."""
 
     failures: int = 0
     last_at: float = 0.0
-    # When the next try may be made.
+    # When the next try of the user at the address may be made.
     free_at: float = 0.0
-
-
-@dataclass(slots=True)
-class _Address:
-    failures: int = 0
-    last_at: float = 0.0
+    # Tries of the address that wait.
     waiting: int = 0
 
 
@@ -42,8 +40,8 @@ class Backoff:
 
     def __init__(self, failures_max: int) -> None:
         self.failures_max = failures_max
-        self._pairs: OrderedDict[tuple[str, str], _Pair] = OrderedDict()
-        self._addresses: OrderedDict[str, _Address] = OrderedDict()
+        self._pairs: OrderedDict[tuple[str, str], _Entry] = OrderedDict()
+        self._addresses: OrderedDict[str, _Entry] = OrderedDict()
 
     def is_held_up(self, user: str, host: str, now: float) -> bool:
         """Whether this user at this address must wait even with a password that is known to be right."""
@@ -60,7 +58,7 @@ class Backoff:
         `succeeded` is called."""
         if self.failures_max == 0:
             return 0.0
-        pair = _recent(self._pairs, (user, network_of(host)), _Pair, now)
+        pair = _recent(self._pairs, (user, network_of(host)), now)
         if pair.failures >= self.failures_max:
             start = max(now, pair.free_at)
             if start - now > LINE_S_MAX:
@@ -79,11 +77,9 @@ class Backoff:
             return 0.0
         return PAUSE_S
 
-    def joins(self, host: str) -> bool:
+    def joins(self, host: str, now: float) -> bool:
         """Before waiting: false if too many of the address wait already. Whoever joins must leave."""
-        address = self._addresses.get(network_of(host))
-        if address is None:
-            return True
+        address = _recent(self._addresses, network_of(host), now)
         if address.waiting >= WAITING_MAX:
             return False
         address.waiting += 1
@@ -100,18 +96,16 @@ class Backoff:
 
     def failed(self, host: str, now: float) -> None:
         if self.failures_max > 0:
-            address = _recent(self._addresses, network_of(host), _Address, now)
+            address = _recent(self._addresses, network_of(host), now)
             address.failures += 1
             address.last_at = now
 
 
-def _recent[Key, Entry: (_Pair, _Address)](
-    entries: OrderedDict[Key, Entry], key: Key, make: type[Entry], now: float
-) -> Entry:
+def _recent(entries: OrderedDict[Key, _Entry], key: Key, now: float) -> _Entry:
     """The entry, new if there is none or its last failure is long ago, and the youngest from now on."""
     entry = entries.get(key)
     if entry is None or (entry.failures and now - entry.last_at >= FORGET_S):
-        entry = entries[key] = make()
+        entry = entries[key] = _Entry()
         if len(entries) > ENTRIES_MAX:
             entries.popitem(last=False)
     entries.move_to_end(key)

@@ -9,9 +9,11 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from msgspec import structs
+
 from leveret.broker.agenda import Agenda
 from leveret.broker.leases import Leases
-from leveret.broker.login import Logins
+from leveret.broker.login import AuthSettings, Logins
 from leveret.broker.post_office import PostOffice
 from leveret.broker.stream_groups import StreamGroups
 from leveret.broker.vhost import LiveVhost
@@ -68,7 +70,7 @@ class Connected(Protocol):
 
 
 class Broker:
-    def __init__(self, dice: Dice, clock: Clock, store: Store | None = None) -> None:
+    def __init__(self, dice: Dice, clock: Clock, store: Store | None = None, auth: AuthSettings | None = None) -> None:
         self.dice = dice
         self.clock = clock
         # None for a broker that keeps nothing, as in many tests.
@@ -84,7 +86,7 @@ class Broker:
         self.stream_groups = StreamGroups(self.agenda, clock.now_ms)
         # Sends what was put into outboxes; set by whoever runs the broker on a loop.
         self.kick: Callable[[], None] = lambda: None
-        self.logins = Logins(self.catalog, dice)
+        self.logins = Logins(self.catalog, dice, clock, auth, self._store_hash)
         self.vhosts: dict[str, LiveVhost] = {}
         self.connections: dict[int, Connected] = {}
         self._last_connection_id = 0
@@ -96,7 +98,6 @@ class Broker:
         self.alarms: dict[str, str] = {}
         self.connections_opened_total = 0
         self.connections_closed_total = 0
-        self.logins_refused_total = 0
 
     def create_defaults(self) -> None:
         """What an empty broker starts with: the vhost / and guest, who may do everything there."""
@@ -106,6 +107,13 @@ class Broker:
         self.apply(commands.PutUser(User(DEFAULT_USER, password_hash, ("administrator",))))
         self.logins.remember(DEFAULT_USER, password_hash, password)
         self.apply(commands.PutPermission(Permission(DEFAULT_USER, DEFAULT_VHOST, ".*", ".*", ".*")))
+
+    @property
+    def logins_refused_total(self) -> int:
+        return self.logins.refused_total
+
+    def _store_hash(self, user: str, password_hash: str) -> None:
+        self.apply(commands.PutUser(structs.replace(self.catalog.users[user], password_hash=password_hash)))
 
     def start(self, loop: asyncio.AbstractEventLoop, kick: Callable[[], None]) -> None:
         """From now on time passes."""

@@ -1,77 +1,182 @@
-"""Logins: is this the user's password?
+"""Logins: who is it that comes with this name and this password, and is he to be let in from there?
 
-The hash is slow by design. So a success is remembered as a keyed digest, which a crowd of workers with the same
-credentials then matches in microseconds, and equal attempts that arrive together are checked once. A failure always
-costs the full hash, for unknown users as well, so that nobody learns from the time it takes who exists."""
+One door for AMQP, streams and HTTP. The hash is slow by design. So a success is remembered as a keyed digest, which a
+crowd of workers with the same credentials then matches in microseconds, and equal attempts that arrive together are
+checked once. A failure always costs the full hash, for unknown users as well, so that nobody learns from the time it
+takes who exists; and whoever fails often has to wait (broker/backoff.py)."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import hmac
+from collections import defaultdict
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
 
+import msgspec
+
+from leveret.broker.backoff import Backoff, is_loopback
+from leveret.broker.identity import CatalogUser, Identity
+from leveret.catalog import passwords
 from leveret.catalog.catalog import Catalog
-from leveret.catalog.passwords import SALT_BYTES, hash_password, verify_password
+from leveret.catalog.passwords import PASSWORD_BYTES_MAX, SALT_BYTES, hash_password, verify_password
+from leveret.errors import LoginRefused
+from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
 
+Result = TypeVar("Result")
+
 REMEMBERED_MAX = 10000
+INVALID = "invalid credentials"
+
+
+class AuthSettings(msgspec.Struct, frozen=True):
+    """What a node sets for all logins."""
+
+    # Users who may log in only from this machine.
+    loopback_users: tuple[str, ...] = ("guest",)
+    # How many failures in a row are let pass before whoever tries must wait; 0 for any number.
+    failures_max: int = 5
+    # How new passwords are hashed; one of catalog.passwords.ALGORITHMS.
+    password_hash: str = passwords.ARGON2ID
+
+
+@dataclass(slots=True)
+class Attempts:
+    """Logins by one protocol, all in all."""
+
+    succeeded: int = 0
+    failed: int = 0
 
 
 class _Attempt:
     """A check under way, and how many connections wait for it."""
 
-    def __init__(self, task: asyncio.Task[bool]) -> None:
+    def __init__(self, task: asyncio.Task[Identity]) -> None:
         self.task = task
         self.waiting = 0
 
 
 class Logins:
-    def __init__(self, catalog: Catalog, dice: Dice) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        dice: Dice,
+        clock: Clock | None = None,
+        settings: AuthSettings | None = None,
+        store_hash: Callable[[str, str], None] = lambda user, password_hash: None,
+    ) -> None:
+        """`store_hash` keeps a better hash of a user's password."""
         self._catalog = catalog
         self._dice = dice
+        self._clock = Clock() if clock is None else clock
+        self._settings = AuthSettings() if settings is None else settings
+        self._store_hash = store_hash
         self._key = dice.salt(32)
+        self.backoff = Backoff(self._settings.failures_max)
+        # By protocol: amqp, stream, http.
+        self.attempts: dict[str, Attempts] = defaultdict(Attempts)
         # User -> (the hash it was checked against, digest of the password that fitted)
         self._known: dict[str, tuple[str, bytes]] = {}
-        self._running: dict[tuple[str, bytes], _Attempt] = {}
+        self._running: dict[tuple[str, str, bytes], _Attempt] = {}
         # One thread: guessing passwords must not take more than one core from the broker.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="leveret-login")
         self._decoy: str | None = None
 
+    @property
+    def settings(self) -> AuthSettings:
+        return self._settings
+
+    def configure(self, settings: AuthSettings) -> None:
+        """New settings, which count for whoever comes from now on."""
+        self._settings = settings
+        self.backoff.failures_max = settings.failures_max
+
+    @property
+    def refused_total(self) -> int:
+        return sum(attempts.failed for attempts in self.attempts.values())
+
     def hash(self, password: bytes) -> str:
-        return hash_password(password, self._dice.salt(SALT_BYTES))
+        """Of a new password. Slow: to be called off the loop."""
+        return hash_password(password, self._dice.salt(SALT_BYTES), self._settings.password_hash)
 
     def remember(self, user: str, password_hash: str, password: bytes) -> None:
         if len(self._known) >= REMEMBERED_MAX:
             self._known.clear()
         self._known[user] = (password_hash, self._digest(password))
 
-    def recognise(self, user: str, password: bytes) -> bool:
-        """True if this very login has succeeded before and the user's password is still the same."""
+    def allowed_from(self, user: str, host: str) -> bool:
+        """Whether this user may come from there; `host` is the address of the socket's other end."""
+        return user not in self._settings.loopback_users or is_loopback(host)
+
+    # ---- the quick way
+
+    def recognise(self, user: str, password: bytes, host: str, protocol: str = "amqp") -> Identity | None:
+        """The identity, if this very login has succeeded before and nothing has changed since. None says nothing:
+        ask `authenticate` then."""
+        if self.backoff.is_held_up(user, host, self._clock.monotonic()) or not self.allowed_from(user, host):
+            return None
+        identity = self._recall(user, password)
+        if identity is not None:
+            self.attempts[protocol].succeeded += 1
+        return identity
+
+    def _recall(self, user: str, password: bytes) -> Identity | None:
         record = self._catalog.users.get(user)
         known = self._known.get(user)
-        return (
+        if (
             record is not None
             and known is not None
             and known[0] == record.password_hash
             and hmac.compare_digest(known[1], self._digest(password))
-        )
-
-    async def authenticate(self, user, password, peer_host, mechanism):
-        from leveret.broker.identity import CatalogUser
-        from leveret.errors import LoginRefused
-
-        if self.recognise(user, password) or await self.verify(user, password):
+        ):
             return CatalogUser(self._catalog, user)
-        raise LoginRefused("bad")
+        return None
 
-    async def verify(self, user: str, password: bytes) -> bool:
-        """The slow check, off the loop. It is given up when nobody waits for it any more: a flood of bad logins must
-        not keep the thread busy long after its connections are gone."""
-        attempt = (user, self._digest(password))
-        running = self._running.get(attempt)
+    # ---- the slow way
+
+    async def authenticate(self, user: str, password: bytes, host: str, protocol: str = "amqp") -> Identity:
+        """Who this is; raises LoginRefused. `host` is the address of the socket's other end, empty for a local socket.
+        The check is given up when nobody waits for it any more: a flood of bad logins must not keep the thread busy
+        long after its connections are gone."""
+        known = self.recognise(user, password, host, protocol)
+        if known is not None:
+            return known
+        try:
+            identity = await self._authenticate(user, password, host)
+        except (LoginRefused, asyncio.CancelledError):
+            self.attempts[protocol].failed += 1
+            self.backoff.failed(host, self._clock.monotonic())
+            raise
+        self.attempts[protocol].succeeded += 1
+        return identity
+
+    def admit(self, user: str, host: str, protocol: str = "amqp") -> Identity:
+        """For somebody who has proved otherwise who he is, such as by a certificate."""
+        if user not in self._catalog.users:
+            self.attempts[protocol].failed += 1
+            raise LoginRefused("no such user")
+        if not self.allowed_from(user, host):
+            self.attempts[protocol].failed += 1
+            raise LoginRefused("user can only connect via localhost", wrong_place=True)
+        self.attempts[protocol].succeeded += 1
+        return CatalogUser(self._catalog, user)
+
+    def refuse(self, protocol: str = "amqp") -> None:
+        """Notes a login that failed before there was a name to ask for."""
+        self.attempts[protocol].failed += 1
+
+    async def _authenticate(self, user: str, password: bytes, host: str) -> Identity:
+        if not self.allowed_from(user, host):
+            raise LoginRefused("user can only connect via localhost", wrong_place=True)
+        key = (user, host, self._digest(password))
+        running = self._running.get(key)
         if running is None:
-            running = self._running[attempt] = _Attempt(asyncio.ensure_future(self._verify(user, password)))
+            task = asyncio.ensure_future(self._try(user, password, host))
+            running = self._running[key] = _Attempt(task)
         running.waiting += 1
         try:
             return await asyncio.shield(running.task)
@@ -79,25 +184,56 @@ class Logins:
             running.waiting -= 1
             if running.waiting == 0:
                 running.task.cancel()
-                if self._running.get(attempt) is running:
-                    del self._running[attempt]
+                if self._running.get(key) is running:
+                    del self._running[key]
 
-    async def _verify(self, user: str, password: bytes) -> bool:
-        loop = asyncio.get_running_loop()
+    async def _try(self, user: str, password: bytes, host: str) -> Identity:
+        """One attempt, when it is its turn."""
+        now = self._clock.monotonic()
+        wait_s = self.backoff.arrive(user, host, now)
+        if wait_s is None or (wait_s > 0 and not self.backoff.joins(host, now)):
+            raise LoginRefused("too many failed logins before this one")
+        if wait_s > 0:
+            try:
+                await asyncio.sleep(wait_s)
+            finally:
+                self.backoff.leaves(host)
+        identity = self._recall(user, password)
+        if identity is None:
+            identity = await self._verify(user, password)
+        self.backoff.succeeded(user, host)
+        return identity
+
+    async def _verify(self, user: str, password: bytes) -> Identity:
         record = self._catalog.users.get(user)
         password_hash = record.password_hash if record is not None else ""
-        if not password_hash:
+        if passwords.kind_of(password_hash) is None or len(password) > PASSWORD_BYTES_MAX:
             if self._decoy is None:
-                self._decoy = await loop.run_in_executor(self._thread, self.hash, b"nobody")
-            await loop.run_in_executor(self._thread, verify_password, self._decoy, password)
-            return False
-        if not await loop.run_in_executor(self._thread, verify_password, password_hash, password):
-            return False
+                self._decoy = await self._off_loop(hash_password, b"nobody", self._dice.salt(SALT_BYTES))
+            await self._off_loop(verify_password, self._decoy, password[:PASSWORD_BYTES_MAX])
+            raise LoginRefused(INVALID)
+        if not await self._off_loop(verify_password, password_hash, password):
+            if not passwords.is_costly(password_hash):
+                # It was quick, which would tell that the user exists.
+                await self._off_loop(hash_password, password, self._dice.salt(SALT_BYTES))
+            raise LoginRefused(INVALID)
+        better = await self._improved(password_hash, password)
         current = self._catalog.users.get(user)
         if current is None or current.password_hash != password_hash:
-            return False
-        self.remember(user, password_hash, password)
-        return True
+            raise LoginRefused("the password was changed meanwhile")
+        if better is not None:
+            self._store_hash(user, better)
+        self.remember(user, better or password_hash, password)
+        return CatalogUser(self._catalog, user)
+
+    async def _improved(self, password_hash: str, password: bytes) -> str | None:
+        """A better hash for one that came from RabbitMQ, unless such ones are wanted."""
+        if passwords.kind_of(password_hash) == passwords.ARGON2ID or self._settings.password_hash != passwords.ARGON2ID:
+            return None
+        return await self._off_loop(self.hash, password)
+
+    async def _off_loop(self, work: Callable[..., Result], *given: object) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
 
     def _digest(self, password: bytes) -> bytes:
         return hashlib.blake2b(password, key=self._key, digest_size=32).digest()

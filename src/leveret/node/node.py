@@ -19,6 +19,7 @@ from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import Topology
 from leveret.errors import StartupError
 from leveret.management.services import Listening
+from leveret.node.auth import auth_settings
 from leveret.node.config.settings import Settings
 from leveret.node.management import Management
 from leveret.node.watch import Watch, watermark_bytes
@@ -48,7 +49,7 @@ class Node:
             StoreSettings(settings.storage.segment_bytes, settings.storage.sync),
             dice.number,
         )
-        self.broker = Broker(dice, Clock(), self.store)
+        self.broker = Broker(dice, Clock(), self.store, auth_settings(settings))
         self.topology = Topology(self.broker)
         self.super_streams = SuperStreams(self.broker)
         self.policies = Policies(self.broker)
@@ -74,7 +75,6 @@ class Node:
             handshake_deadline_s=settings.limits.handshake_deadline_s,
             ack_timeout_ms=settings.limits.ack_timeout_ms,
             ack_timeout_action=settings.limits.ack_timeout_action,
-            loopback_users=settings.auth.loopback_users,
             cluster_name=settings.cluster_name,
         )
         self.management = Management(self)

@@ -5,15 +5,14 @@ Functions over a session, one per step. The slow part of a login runs off the lo
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import platform
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from leveret import __version__
 from leveret.broker.access import Access
-from leveret.errors import AmqpError, HardError
+from leveret.broker.identity import Identity
+from leveret.errors import AmqpError, HardError, LoginRefused
 from leveret.runtime.log import get_logger
-from leveret.session.settings import SessionSettings
 from leveret.session.suspension import FOR_LOGIN
 from leveret.wire.connection_methods import (
     ConnectionOpen,
@@ -69,50 +68,35 @@ def start_ok(session: Session, method: ConnectionStartOk) -> None:
         credentials = parse_response(method.mechanism, method.response)
     except AmqpError as error:
         if error.code == 502:
+            session.broker.logins.refuse()
             refuse_login(session, "?", str(error.text))
             return
         raise
-    if not allowed_from(session, credentials.user):
-        refuse_login(session, credentials.user, "user can only connect via localhost")
-    elif session.broker.logins.recognise(credentials.user, credentials.password):
-        accept_login(session, credentials.user)
+    identity = session.broker.logins.recognise(credentials.user, credentials.password, session.peer[0])
+    if identity is not None:
+        accept_login(session, identity)
     else:
         session.suspend(FOR_LOGIN)
-        session.own_task(asyncio.ensure_future(_verify(session, credentials)))
+        session.own_task(asyncio.ensure_future(_authenticate(session, credentials)))
 
 
-async def _verify(session: Session, credentials: Credentials) -> None:
-    accepted = await session.broker.logins.verify(credentials.user, credentials.password)
+async def _authenticate(session: Session, credentials: Credentials) -> None:
+    refusal = None
+    try:
+        identity = await session.broker.logins.authenticate(credentials.user, credentials.password, session.peer[0])
+    except LoginRefused as error:
+        refusal = error
     if session.gone:
         return
-    if accepted:
-        accept_login(session, credentials.user)
+    if refusal is None:
+        accept_login(session, identity)
     else:
-        refuse_login(session, credentials.user, "invalid credentials")
+        refuse_login(session, credentials.user, refusal.reason)
     session.resume(FOR_LOGIN)
-
-
-class Caller(Protocol):
-    """Somebody who logs in, by whichever protocol."""
-
-    @property
-    def peer(self) -> tuple[str, int]: ...
-    @property
-    def settings(self) -> SessionSettings: ...
-
-
-def allowed_from(session: Caller, user: str) -> bool:
-    if user not in session.settings.loopback_users:
-        return True
-    address = ipaddress.ip_address(session.peer[0])
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
-    return address.is_loopback
 
 
 def refuse_login(session: Session, user: str, reason: str) -> None:
     log.warning("login refused", user=user, peer=session.peer_name, mechanism=session.mechanism, reason=reason)
-    session.broker.logins_refused_total += 1
     if session.client_can("authentication_failure_close"):
         session.fail(
             HardError(
@@ -125,8 +109,9 @@ def refuse_login(session: Session, user: str, reason: str) -> None:
         session.drop("login refused")
 
 
-def accept_login(session: Session, user: str) -> None:
-    session.user = user
+def accept_login(session: Session, identity: Identity) -> None:
+    session.identity = identity
+    session.user = identity.name
     session.offered = ConnectionTune(
         session.settings.channel_max, session.settings.frame_max, session.settings.heartbeat_s
     )
@@ -150,12 +135,10 @@ def open_vhost(session: Session, method: ConnectionOpen) -> None:
     vhost = session.broker.vhosts.get(name)
     if vhost is None:
         raise HardError(530, f"vhost {name} not found")
-    if (session.user, name) not in session.broker.catalog.permissions:
+    if not session.identity.may_enter(name):
         raise HardError(530, f"access to vhost '{name}' refused for user '{session.user}'")
     session.vhost = vhost
-    session.access = Access(
-        __import__("leveret.broker.identity").broker.identity.CatalogUser(session.broker.catalog, session.user), name
-    )
+    session.access = Access(session.identity, name)
     session.send(ConnectionOpenOk())
     session.opened()
 

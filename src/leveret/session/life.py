@@ -12,6 +12,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from leveret.broker.access import Access
 from leveret.broker.broker import Broker, Connected
+from leveret.broker.identity import Identity
 from leveret.broker.topology import Topology
 from leveret.broker.vhost import LiveVhost
 from leveret.core.outbox import Outbox
@@ -85,6 +86,7 @@ class ConnectionLife(Connected, ABC, Generic[Said]):
         # Agreed in the handshake
         self.mechanism = ""
         self.user = ""
+        self.identity: Identity
         self.heartbeat_s = 0
         self.vhost: LiveVhost
         self.access: Access

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from leveret.broker.access import Right, has
 from leveret.broker.broker import Broker
 from leveret.broker.topology import Topology
 from leveret.core.connection import Connection
@@ -86,8 +87,7 @@ class Session(ConnectionLife[Method]):
         return isinstance(capabilities, dict) and capabilities.get(capability) is True
 
     def may_impersonate(self) -> bool:
-        user = self.broker.catalog.users.get(self.user)
-        return user is not None and "impersonator" in user.tags
+        return has(self.identity, Right.IMPERSONATOR)
 
     def send(self, said: Method) -> None:
         """Sends a method of the connection itself, on channel 0."""

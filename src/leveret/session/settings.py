@@ -18,6 +18,4 @@ class SessionSettings(msgspec.Struct, frozen=True):
     ack_timeout_action: str = "requeue"
     # The largest frame of the stream protocol.
     stream_frame_max: int = limits.STREAM_FRAME_MAX
-    # Users who may log in only from this machine.
-    loopback_users: tuple[str, ...] = ("guest",)
     cluster_name: str = "leveret"

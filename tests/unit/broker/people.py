@@ -6,6 +6,7 @@ import itertools
 
 from leveret.broker.access import Access
 from leveret.broker.broker import Broker
+from leveret.broker.identity import CatalogUser
 from leveret.broker.topology import Topology
 from leveret.broker.vhost import LiveVhost
 from leveret.catalog import commands
@@ -33,7 +34,7 @@ class Person:
 
     def __init__(self, broker: Broker, user: str, connection_id: int, vhost: str = "/") -> None:
         self.vhost: LiveVhost = broker.vhosts[vhost]
-        self.access = Access(broker.catalog, user, vhost)
+        self.access = Access(CatalogUser(broker.catalog, user), vhost)
         self.connection_id = connection_id
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.broker import access as access_module
+from leveret.broker import identity as identity_module
 from leveret.broker.access import CONFIGURE, READ, REMEMBERED_MAX, WRITE, Access
+from leveret.broker.identity import CatalogUser
 from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.records import Permission
@@ -15,7 +16,7 @@ from tests.unit.catalog.naming import catalog_of
 
 def access_with(configure: str = "", write: str = "", read: str = "") -> tuple[Access, Catalog]:
     catalog = catalog_of(Permission("ann", "/", configure, write, read))
-    return Access(catalog, "ann", "/"), catalog
+    return Access(CatalogUser(catalog, "ann"), "/"), catalog
 
 
 def allows(access: Access, kind: str, name: str) -> bool:
@@ -61,7 +62,7 @@ def test_configure_write_and_read_are_apart() -> None:
 
 def test_without_a_permission_nothing_is_allowed() -> None:
     catalog = catalog_of(Permission("bob", "/", ".*", ".*", ".*"), Permission("ann", "other", ".*", ".*", ".*"))
-    access = Access(catalog, "ann", "/")
+    access = Access(CatalogUser(catalog, "ann"), "/")
     assert not any(allows(access, kind, "q") for kind in (CONFIGURE, WRITE, READ))
 
 
@@ -85,8 +86,8 @@ def test_a_refusal_names_resource_vhost_and_user(resource: str) -> None:
 def test_a_decision_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     access, _ = access_with(write="^q")
     searches = []
-    search = access_module.re.search
-    monkeypatch.setattr(access_module.re, "search", lambda *given: searches.append(given) or search(*given))
+    search = identity_module.re.search
+    monkeypatch.setattr(identity_module.re, "search", lambda *given: searches.append(given) or search(*given))
     for name in ("q", "q", "other", "other", "q"):
         allows(access, WRITE, name)
     assert searches == [("^q", "q"), ("^q", "other")]

@@ -34,8 +34,8 @@ def test_an_empty_broker_starts_with_guest_who_may_do_everything() -> None:
     broker.create_defaults()
     assert list(broker.vhosts) == ["/"]
     assert broker.catalog.users["guest"].tags == ("administrator",)
-    assert broker.logins.recognise("guest", b"guest")
-    assert not broker.logins.recognise("guest", b"Guest")
+    assert broker.logins.recognise("guest", b"guest", "127.0.0.1")
+    assert not broker.logins.recognise("guest", b"Guest", "127.0.0.1")
     right = broker.catalog.permissions["guest", "/"]
     assert (right.configure, right.write, right.read) == (".*", ".*", ".*")
     broker.close()

@@ -10,15 +10,17 @@ from collections.abc import Iterator
 import pytest
 
 from leveret.broker import login as login_module
-from leveret.broker.login import REMEMBERED_MAX, Logins
+from leveret.broker.login import REMEMBERED_MAX, AuthSettings, Logins
 from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.passwords import hash_known_password
 from leveret.catalog.records import User
+from leveret.errors import LoginRefused
 from leveret.runtime.dice import Dice
 from tests.unit.catalog.naming import catalog_of
 
 SALT = bytes(16)
+HERE = "127.0.0.1"
 
 
 class Fixture:
@@ -34,13 +36,23 @@ class Fixture:
         self.catalog.apply(commands.PutUser(User("ann", hash_known_password(password, SALT))))
 
     def verify(self, user: str, password: bytes) -> bool:
-        return asyncio.run(self.logins.verify(user, password))
+        return asyncio.run(self.attempt(user, password))
+
+    async def attempt(self, user: str, password: bytes, host: str = HERE) -> bool:
+        try:
+            identity = await self.logins.authenticate(user, password, host)
+        except LoginRefused:
+            return False
+        return identity.name == user
+
+    def recognise(self, user: str, password: bytes, host: str = HERE) -> bool:
+        return self.logins.recognise(user, password, host) is not None
 
 
 @pytest.fixture
 def fixture(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fixture]:
     catalog = catalog_of(User("ann", hash_known_password(b"right", SALT)))
-    made = Fixture(Logins(catalog, Dice()), catalog)
+    made = Fixture(Logins(catalog, Dice(), settings=AuthSettings(failures_max=0)), catalog)
     verify = login_module.verify_password
 
     def verify_noted(password_hash: str, password: bytes) -> bool:
@@ -53,38 +65,38 @@ def fixture(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fixture]:
 
 
 def test_nobody_is_recognised_before_a_success(fixture: Fixture) -> None:
-    assert not fixture.logins.recognise("ann", b"right")
+    assert not fixture.recognise("ann", b"right")
     assert not fixture.verify("ann", b"wrong")
-    assert not fixture.logins.recognise("ann", b"right")
-    assert not fixture.logins.recognise("ann", b"wrong")
+    assert not fixture.recognise("ann", b"right")
+    assert not fixture.recognise("ann", b"wrong")
 
 
 def test_a_success_is_recognised_with_that_password_only(fixture: Fixture) -> None:
     assert fixture.verify("ann", b"right")
-    assert fixture.logins.recognise("ann", b"right")
-    assert not fixture.logins.recognise("ann", b"wrong")
-    assert not fixture.logins.recognise("bob", b"right")
+    assert fixture.recognise("ann", b"right")
+    assert not fixture.recognise("ann", b"wrong")
+    assert not fixture.recognise("bob", b"right")
 
 
 def test_a_failure_does_not_undo_a_success(fixture: Fixture) -> None:
     fixture.verify("ann", b"right")
     fixture.verify("ann", b"wrong")
-    assert fixture.logins.recognise("ann", b"right")
+    assert fixture.recognise("ann", b"right")
 
 
 def test_a_changed_password_voids_what_was_remembered(fixture: Fixture) -> None:
     fixture.verify("ann", b"right")
     fixture.set_password(b"new")
-    assert not fixture.logins.recognise("ann", b"right")
+    assert not fixture.recognise("ann", b"right")
     assert not fixture.verify("ann", b"right")
     assert fixture.verify("ann", b"new")
-    assert fixture.logins.recognise("ann", b"new")
+    assert fixture.recognise("ann", b"new")
 
 
 def test_a_deleted_user_is_not_recognised(fixture: Fixture) -> None:
     fixture.verify("ann", b"right")
     fixture.catalog.apply(commands.DeleteUser("ann"))
-    assert not fixture.logins.recognise("ann", b"right")
+    assert not fixture.recognise("ann", b"right")
     assert not fixture.verify("ann", b"right")
 
 
@@ -97,7 +109,7 @@ def test_a_password_changed_while_it_is_checked_is_not_accepted(
 
     monkeypatch.setattr(login_module, "verify_password", verify_slowly)
     assert not fixture.verify("ann", b"right")
-    assert not fixture.logins.recognise("ann", b"right")
+    assert not fixture.recognise("ann", b"right")
 
 
 @pytest.mark.parametrize("user", ["nobody", "bodyless"])
@@ -109,12 +121,12 @@ def test_an_unknown_user_costs_a_full_hash_and_is_refused(fixture: Fixture, user
     assert [password for _, password, _ in fixture.checks] == [b"right", b"", b"nobody"]
     # A hash as costly as a real one, and one that no user has.
     assert all("m=19456,t=2" in password_hash for password_hash, _, _ in fixture.checks)
-    assert not fixture.logins.recognise(user, b"nobody")
+    assert not fixture.recognise(user, b"nobody")
 
 
 def test_equal_attempts_that_come_together_are_checked_once(fixture: Fixture) -> None:
     async def crowd() -> list[bool]:
-        return await asyncio.gather(*(fixture.logins.verify("ann", b"right") for _ in range(20)))
+        return await asyncio.gather(*(fixture.attempt("ann", b"right") for _ in range(20)))
 
     assert asyncio.run(crowd()) == [True] * 20
     assert len(fixture.checks) == 1
@@ -123,7 +135,7 @@ def test_equal_attempts_that_come_together_are_checked_once(fixture: Fixture) ->
 def test_unequal_attempts_that_come_together_are_checked_each(fixture: Fixture) -> None:
     async def crowd() -> list[bool]:
         attempts = (("ann", b"right"), ("ann", b"wrong"), ("bob", b"right"))
-        return await asyncio.gather(*(fixture.logins.verify(*attempt) for attempt in attempts))
+        return await asyncio.gather(*(fixture.attempt(*attempt) for attempt in attempts))
 
     assert asyncio.run(crowd()) == [True, False, False]
     assert len(fixture.checks) == 3
@@ -137,8 +149,8 @@ def test_an_attempt_after_the_first_has_ended_is_checked_again(fixture: Fixture)
 
 def test_one_who_gives_up_does_not_spoil_it_for_the_others(fixture: Fixture) -> None:
     async def crowd() -> bool:
-        first = asyncio.ensure_future(fixture.logins.verify("ann", b"right"))
-        second = asyncio.ensure_future(fixture.logins.verify("ann", b"right"))
+        first = asyncio.ensure_future(fixture.attempt("ann", b"right"))
+        second = asyncio.ensure_future(fixture.attempt("ann", b"right"))
         await asyncio.sleep(0)
         first.cancel()
         return await second
@@ -148,11 +160,11 @@ def test_one_who_gives_up_does_not_spoil_it_for_the_others(fixture: Fixture) -> 
 
 def test_one_who_comes_just_after_the_others_gave_up_is_served(fixture: Fixture) -> None:
     async def crowd() -> bool:
-        first = asyncio.ensure_future(fixture.logins.verify("ann", b"right"))
+        first = asyncio.ensure_future(fixture.attempt("ann", b"right"))
         await asyncio.sleep(0)
         first.cancel()
         await asyncio.sleep(0)
-        return await fixture.logins.verify("ann", b"right")
+        return await fixture.attempt("ann", b"right")
 
     assert asyncio.run(crowd())
 
@@ -172,14 +184,14 @@ def test_an_attempt_that_everybody_has_given_up_is_not_hashed(
     monkeypatch.setattr(login_module, "verify_password", verify_slowly)
 
     async def flood() -> None:
-        attempts = [asyncio.ensure_future(fixture.logins.verify("ann", b"bad%d" % number)) for number in range(5)]
+        attempts = [asyncio.ensure_future(fixture.attempt("ann", b"bad%d" % number)) for number in range(5)]
         assert await asyncio.to_thread(started.wait, 5)
         for attempt in attempts[1:]:
             attempt.cancel()
         await asyncio.wait(attempts[1:])
         go.set()
         assert await attempts[0] is False
-        assert await fixture.logins.verify("ann", b"last") is False
+        assert await fixture.attempt("ann", b"last") is False
 
     asyncio.run(flood())
     assert checked == [b"bad0", b"last"]
@@ -196,7 +208,7 @@ def test_the_slow_hash_runs_off_the_loop(fixture: Fixture, monkeypatch: pytest.M
     monkeypatch.setattr(login_module, "verify_password", verify_slowly)
 
     async def turn_meanwhile() -> int:
-        attempt = asyncio.ensure_future(fixture.logins.verify("ann", b"right"))
+        attempt = asyncio.ensure_future(fixture.attempt("ann", b"right"))
         turns = 0
         while not attempt.done():
             await asyncio.sleep(0.005)
@@ -213,7 +225,7 @@ def test_what_is_remembered_is_bounded(fixture: Fixture) -> None:
         fixture.logins.remember(f"user{number}", password_hash, b"right")
     fixture.logins.remember("ann", password_hash, b"right")
     assert len(fixture.logins._known) <= REMEMBERED_MAX
-    assert fixture.logins.recognise("ann", b"right")
+    assert fixture.recognise("ann", b"right")
 
 
 def test_no_password_is_kept(fixture: Fixture) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from leveret import __version__
 from leveret.broker.access import Access
-from leveret.errors import AmqpError, HardError
+from leveret.broker.identity import Identity
+from leveret.errors import AmqpError, HardError, LoginRefused
 from leveret.runtime.log import get_logger
-from leveret.session.handshake import allowed_from
 from leveret.session.suspension import FOR_LOGIN
 from leveret.wire import stream_commands as commands
 from leveret.wire.sasl import MECHANISMS, Credentials, parse_response
@@ -26,6 +26,7 @@ log = get_logger(__name__)
 # Clients look here for what the broker can do; those of RabbitMQ compare these two with what they know of it.
 SPOKEN_PRODUCT = "RabbitMQ"
 SPOKEN_VERSION = "3.13.0"
+PROTOCOL = "stream"
 
 
 class Step(enum.Enum):
@@ -76,35 +77,42 @@ def server_properties(session: StreamSession) -> dict[str, str]:
 def log_in(session: StreamSession, command: commands.SaslAuthenticate) -> None:
     session.mechanism = command.mechanism
     if command.mechanism not in MECHANISMS:
+        session.broker.logins.refuse(PROTOCOL)
         end(session, command, Code.SASL_MECHANISM_NOT_SUPPORTED, "?", "unknown mechanism")
         return
     try:
         credentials = parse_response(command.mechanism, command.data)
     except AmqpError as error:
+        session.broker.logins.refuse(PROTOCOL)
         end(session, command, Code.SASL_ERROR, "?", str(error.text))
         return
-    user = credentials.user
-    if not allowed_from(session, user):
-        code = Code.SASL_AUTHENTICATION_FAILURE_LOOPBACK
-        end(session, command, code, user, "user can only connect via localhost")
-    elif session.broker.logins.recognise(user, credentials.password):
-        accept(session, command, user)
+    identity = session.broker.logins.recognise(credentials.user, credentials.password, session.peer[0], PROTOCOL)
+    if identity is not None:
+        accept(session, command, identity)
     else:
-        session.wait_for(_verify(session, command, credentials), FOR_LOGIN)
+        session.wait_for(_authenticate(session, command, credentials), FOR_LOGIN)
 
 
-async def _verify(session: StreamSession, command: commands.SaslAuthenticate, credentials: Credentials) -> None:
-    accepted = await session.broker.logins.verify(credentials.user, credentials.password)
+async def _authenticate(session: StreamSession, command: commands.SaslAuthenticate, credentials: Credentials) -> None:
+    refusal = None
+    try:
+        identity = await session.broker.logins.authenticate(
+            credentials.user, credentials.password, session.peer[0], PROTOCOL
+        )
+    except LoginRefused as error:
+        refusal = error
     if session.gone:
         return
-    if accepted:
-        accept(session, command, credentials.user)
+    if refusal is None:
+        accept(session, command, identity)
     else:
-        end(session, command, Code.AUTHENTICATION_FAILURE, credentials.user, "invalid credentials")
+        code = Code.SASL_AUTHENTICATION_FAILURE_LOOPBACK if refusal.wrong_place else Code.AUTHENTICATION_FAILURE
+        end(session, command, code, credentials.user, refusal.reason)
 
 
-def accept(session: StreamSession, command: commands.SaslAuthenticate, user: str) -> None:
-    session.user = user
+def accept(session: StreamSession, command: commands.SaslAuthenticate, identity: Identity) -> None:
+    session.identity = identity
+    session.user = identity.name
     session.step = Step.LOGGED_IN
     session.send(commands.SaslAuthenticateResponse(command.correlation_id, Code.OK))
     session.send(commands.Tune(session.settings.stream_frame_max, session.settings.heartbeat_s))
@@ -112,7 +120,6 @@ def accept(session: StreamSession, command: commands.SaslAuthenticate, user: str
 
 def end(session: StreamSession, command: commands.SaslAuthenticate, code: int, user: str, reason: str) -> None:
     log.warning("login refused", user=user, peer=session.peer_name, mechanism=session.mechanism, reason=reason)
-    session.broker.logins_refused_total += 1
     session.send(commands.SaslAuthenticateResponse(command.correlation_id, code))
     session.core.stop()
     session.pump.close()
@@ -133,14 +140,14 @@ def tune(session: StreamSession, command: commands.Tune) -> None:
 def open_vhost(session: StreamSession, command: commands.Open) -> None:
     name = command.virtual_host
     vhost = session.broker.vhosts.get(name)
-    if vhost is None or (session.user, name) not in session.broker.catalog.permissions:
+    if vhost is None or not session.identity.may_enter(name):
         log.info("virtual host refused", user=session.user, peer=session.peer_name, vhost=name)
         session.send(commands.OpenResponse(command.correlation_id, Code.VIRTUAL_HOST_ACCESS_FAILURE, {}))
         session.core.stop()
         session.pump.close()
         return
     session.vhost = vhost
-    session.access = Access(session.broker.catalog, session.user, name)
+    session.access = Access(session.identity, name)
     host, port = session.advertised
     properties = {"advertised_host": host, "advertised_port": str(port)}
     session.send(commands.OpenResponse(command.correlation_id, Code.OK, properties))

@@ -1,0 +1,10 @@
+"""What the settings say about logins, as the broker wants to know it."""
+
+from __future__ import annotations
+
+from leveret.broker.login import AuthSettings
+from leveret.node.config.settings import Settings
+
+
+def auth_settings(settings: Settings) -> AuthSettings:
+    return AuthSettings(loopback_users=settings.auth.loopback_users)
