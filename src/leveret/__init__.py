@@ -3,7 +3,6 @@
 Some modules are compiled: plain Python with its C types in a .pxd beside it. With LEVERET_PURE=1 they run interpreted
 although compiled ones are installed: slower, but open to a debugger, coverage and fuzzers."""
 
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
@@ -16,7 +15,7 @@ __version__ = "0.1.0"
 _HERE = os.path.dirname(__file__)
 
 
-class _SourceFinder(importlib.abc.MetaPathFinder):
+class _SourceFinder:
     """Finds the .py of a compiled module before the import system finds its extension."""
 
     def find_spec(

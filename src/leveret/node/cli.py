@@ -1,62 +1,49 @@
-"""The command line: `leveret serve`, `leveret storage`."""
+"""The command line: which commands there are. Each lives in a module of its own that is imported when it is run, so
+that `leveret --help` and small commands start at once."""
 
 from __future__ import annotations
 
-import os
-import sys
-from pathlib import Path
+import importlib
+from typing import NamedTuple
 
 import click
 
 from leveret import __version__
-from leveret.errors import ConfigError, StartupError, StoppedByFailure
-from leveret.node.storage_commands import storage
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Place(NamedTuple):
+    """Where a command is, and its line in `leveret --help`."""
+
+    module: str
+    name: str
+    summary: str
+
+
+COMMANDS = {
+    "config": Place("leveret.node.config_commands", "config", "Check and show the configuration."),
+    "serve": Place("leveret.node.serve_command", "serve", "Run one node in the foreground."),
+    "storage": Place("leveret.node.storage_commands", "storage", "Look into a data directory."),
+}
+
+
+class LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = COMMANDS.get(cmd_name)
+        if place is None:
+            return None
+        command = getattr(importlib.import_module(place.module), place.name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name].summary) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="leveret")
 def main() -> None:
     """Leveret, a message broker that speaks AMQP 0-9-1."""
-
-
-main.add_command(storage)
-
-
-@main.command()
-@click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings.")
-@click.option("--data-dir", help="Where this node keeps its data.")
-@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
-@click.option("--port", type=int, help="Port for AMQP, 0 for any free one.  [default: 5672]")
-@click.option("--management-port", type=int, help="Port for the management API (not used yet).")
-@click.option("--metrics-port", type=int, help="Port for Prometheus metrics (not used yet).")
-@click.option("--stream-port", type=int, help="Port for the stream protocol, 0 for any free one.  [default: 5552]")
-@click.option("--log-level", help="debug, info, warning or error.  [default: info]")
-def serve(
-    config: Path | None,
-    data_dir: str | None,
-    host: str | None,
-    port: int | None,
-    management_port: int | None,
-    metrics_port: int | None,
-    stream_port: int | None,
-    log_level: str | None,
-) -> None:
-    """Run one node in the foreground."""
-    # Imported here, so that the other commands start without the broker.
-    from leveret.node.config.loading import load
-    from leveret.node.serve import serve as run
-
-    overrides = {
-        "data_dir": data_dir,
-        "log_level": log_level,
-        "listen.host": host,
-        "listen.port": port,
-        "listen.management_port": management_port,
-        "listen.metrics_port": metrics_port,
-        "listen.stream_port": stream_port,
-    }
-    try:
-        run(load(config, overrides, os.environ).settings)
-    except (ConfigError, StartupError, StoppedByFailure) as error:
-        click.echo(f"leveret: {error}", err=True)
-        sys.exit(1)

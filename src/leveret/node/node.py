@@ -17,11 +17,12 @@ from leveret.broker.reprocess.reprocessor import Reprocessor
 from leveret.broker.reprocess.schedule import Plan, Schedule
 from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import Topology
-from leveret.errors import StartupError
+from leveret.errors import LeveretError, StartupError
 from leveret.management.services import Listening
 from leveret.node.auth import auth_settings
 from leveret.node.config.settings import Settings
 from leveret.node.management import Management
+from leveret.node.reload import changes
 from leveret.node.watch import Watch, watermark_bytes
 from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
@@ -55,28 +56,10 @@ class Node:
         self.policies = Policies(self.broker)
         self.delayed = Delayed(self.broker)
         self.reprocessor = Reprocessor(self.broker)
-        dead_letters = settings.dead_letters
-        self.schedule = Schedule(
-            self.broker,
-            self.reprocessor,
-            Plan(
-                dead_letters.queues,
-                dead_letters.every_s,
-                dead_letters.archive_after_s,
-                dead_letters.archive_exchange,
-                dead_letters.archive_queue,
-            ),
-        )
-        self._session_settings = SessionSettings(
-            frame_max=settings.limits.frame_max,
-            channel_max=settings.limits.channel_max,
-            heartbeat_s=settings.limits.heartbeat_s,
-            body_bytes_max=settings.limits.body_bytes_max,
-            handshake_deadline_s=settings.limits.handshake_deadline_s,
-            ack_timeout_ms=settings.limits.ack_timeout_ms,
-            ack_timeout_action=settings.limits.ack_timeout_action,
-            cluster_name=settings.cluster_name,
-        )
+        self.schedule = Schedule(self.broker, self.reprocessor, _plan(settings))
+        self._session_settings = _session_settings(settings)
+        # Called with every reload, by whoever keeps settings of his own or has files to read again; may raise.
+        self.on_reload: list[Callable[[Settings], None]] = []
         self.management = Management(self)
         self._board: Switchboard | None = None
         self._listener: Listener | None = None
@@ -126,6 +109,29 @@ class Node:
             on_pressure=self.store.pressure,
             kick=self.kick,
         )
+
+    def reload(self, settings: Settings) -> list[str]:
+        """Takes over what can change while the node runs, and gives the keys that did. If something of it cannot be
+        used it raises, and nothing has changed."""
+        before, changed = self.settings, changes(self.settings, settings)
+        self.settings = changed.settings
+        try:
+            # First whoever may refuse.
+            for told in self.on_reload:
+                told(self.settings)
+        except LeveretError:
+            self.settings = before
+            raise
+        self._session_settings = _session_settings(self.settings)
+        if self._watch is not None and any(key.startswith("alarms.") for key in changed.live):
+            alarms = self.settings.alarms
+            memory = watermark_bytes(alarms.memory_watermark, memory_limit_bytes())
+            self._watch.set_limits(memory, alarms.disk_free_bytes_min)
+        if any(key.startswith("dead_letters.") for key in changed.live):
+            self.schedule.close()
+            self.schedule = Schedule(self.broker, self.reprocessor, _plan(self.settings))
+            self.schedule.open(asyncio.get_running_loop())
+        return changed.live
 
     def _listen(self) -> None:
         assert self._board is not None
@@ -244,3 +250,22 @@ class Node:
         self.kick()
         if self.failure is not None and not self.failure.done():
             self.failure.set_result(reason)
+
+
+def _plan(settings: Settings) -> Plan:
+    chosen = settings.dead_letters
+    return Plan(chosen.queues, chosen.every_s, chosen.archive_after_s, chosen.archive_exchange, chosen.archive_queue)
+
+
+def _session_settings(settings: Settings) -> SessionSettings:
+    chosen = settings.limits
+    return SessionSettings(
+        frame_max=chosen.frame_max,
+        channel_max=chosen.channel_max,
+        heartbeat_s=chosen.heartbeat_s,
+        body_bytes_max=chosen.body_bytes_max,
+        handshake_deadline_s=chosen.handshake_deadline_s,
+        ack_timeout_ms=chosen.ack_timeout_ms,
+        ack_timeout_action=chosen.ack_timeout_action,
+        cluster_name=settings.cluster_name,
+    )

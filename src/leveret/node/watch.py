@@ -114,6 +114,16 @@ class Watch:
         self._free_space.close()
         self._memory.close()
 
+    def set_limits(self, memory_watermark_bytes: int, disk_free_bytes_min: int) -> None:
+        """New limits count at once, for what was last seen."""
+        assert memory_watermark_bytes > 0 and disk_free_bytes_min >= 0
+        self.memory_watermark_bytes = memory_watermark_bytes
+        self.disk_free_bytes_min = disk_free_bytes_min
+        if self._running:
+            self._judge_memory()
+            if self.disk_free_bytes is not None:
+                self._judge_disk(self.disk_free_bytes)
+
     # ---- memory
 
     def _look_at_memory(self) -> None:

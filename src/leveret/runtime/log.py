@@ -26,4 +26,5 @@ def _as_one_line(_logger: WrappedLogger, _method: str, event: EventDict) -> tupl
     text = str(event.pop("event"))
     passed = {name: event.pop(name) for name in ("exc_info", "stack_info", "stacklevel") if name in event}
     facts = "".join(f" {name}={value!r}" for name, value in event.items())
-    return (text + facts,), passed
+    # For whoever writes the log in another form.
+    return (text + facts,), {**passed, "extra": {"event": text, "facts": dict(event)}}

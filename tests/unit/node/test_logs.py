@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Iterator
 
 import pytest
 
-from leveret.node.logs import configure_logs
+from leveret.node.logs import configure_logs, set_log_level
 from leveret.runtime.log import get_logger
+from leveret.runtime.secret import Secret
 
 
 @pytest.fixture(autouse=True)
@@ -47,3 +49,40 @@ def test_configuring_twice_does_not_say_everything_twice(capsys: pytest.CaptureF
     configure_logs("info")
     get_logger("leveret.test.twice").info("event")
     assert capsys.readouterr().err.count("event") == 1
+
+
+def test_json_has_an_event_a_line_with_its_facts(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("info", "json")
+    log = get_logger("leveret.test.json")
+    log.info("login refused", user='a"\nb', tries=3, level="odd", secret=Secret("hush"), peer=("::1", 5), raw=b"\xff")
+    try:
+        raise ZeroDivisionError("no")
+    except ZeroDivisionError:
+        log.exception("failed")
+    logging.getLogger("leveret.test.plain").warning("from %s", "elsewhere")
+    first, second, third = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first.pop("time"))
+    assert first == {
+        "level": "info",
+        "logger": "leveret.test.json",
+        "event": "login refused",
+        "user": 'a"\nb',
+        "tries": 3,
+        "level_": "odd",
+        "secret": "******",
+        "peer": ["::1", 5],
+        "raw": "/w==",
+    }
+    assert (second["level"], second["event"]) == ("error", "failed")
+    assert "ZeroDivisionError: no" in second["exception"]
+    assert (third["level"], third["event"]) == ("warning", "from elsewhere")
+
+
+def test_the_level_can_change(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("info")
+    log = get_logger("leveret.test.changing")
+    log.debug("not yet")
+    set_log_level("debug")
+    log.debug("now")
+    assert "now" in (output := capsys.readouterr().err)
+    assert "not yet" not in output

@@ -1,7 +1,5 @@
 """The sections about who may come in, and how others look after this node."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import msgspec

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from leveret.node.config.access import AuthSettings
 from leveret.node.config.declaring import declarations
@@ -15,9 +17,12 @@ from leveret.node.config.keeping import (
 )
 from leveret.node.config.settings import Settings
 
+if TYPE_CHECKING:
+    from leveret.node.config.loading import Loaded
+
 NAME_OCTETS_MAX = 255
-# What fits into a sockaddr_un with its terminating zero, on Linux; 104 elsewhere.
-SOCKET_PATH_OCTETS_MAX = 103
+# What the kernel takes for the path of a unix socket, without the octet at its end.
+SOCKET_PATH_OCTETS_MAX = 107
 NODE_NAME = re.compile(r"[\w.+-]+@[\w.:+-]+", re.ASCII)
 
 # The key to blame, and what is wrong.
@@ -112,6 +117,19 @@ def _check_dead_letters(chosen: DeadLetterSettings) -> Iterator[Problem]:
         yield key, f"{key} is {chosen.archive_queue!r}; it must be the name of a queue"
     for name in ("archive_exchange", "archive_queue"):
         yield from _check_name(f"dead_letters.{name}", getattr(chosen, name), may_be_empty=True)
+
+
+def check_files(loaded: Loaded) -> Iterator[str]:
+    """Files that the node would not be able to read when it starts, each with who named it."""
+    settings = loaded.settings
+    named = [(f"tls.{name}", getattr(settings.tls, name)) for name in ("certificate", "key", "ca")]
+    named += [("auth.tokens.keys", path) for path in settings.auth.tokens.keys.values()]
+    named += [("auth.tokens.jwks_ca", settings.auth.tokens.jwks_ca), ("definitions.path", settings.definitions.path)]
+    for key, path in named:
+        if path and not os.access(path, os.R_OK):
+            reason = "cannot be read" if os.path.exists(path) else "does not exist"
+            place = loaded.origins[key]
+            yield f"{place}: {key} has {path!r}, which {reason}"
 
 
 def _check_name(key: str, name: str, may_be_empty: bool = False) -> Iterator[Problem]:

@@ -1,7 +1,5 @@
 """The sections about messages: how they are kept, when publishers are held up, what becomes of dead letters."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from leveret.node.config.declaring import Section, said

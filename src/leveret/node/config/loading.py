@@ -77,7 +77,7 @@ def _settled(given: list[Given], environment: Mapping[str, str], problems: list[
     for key, value in _following(values).items():
         values[key] = value
         origins[key] = FOLLOWS_PORT
-    settings = _assembled(Settings, "", values)
+    settings = assembled(values)
     problems += [at(_place(origins[key]), text) for key, text in check(settings)]
     if problems:
         raise ConfigError("\n".join(problems))
@@ -113,7 +113,25 @@ def _following(values: dict[str, Any]) -> dict[str, int]:
     return following
 
 
-def _assembled(section: type[Section], prefix: str, values: dict[str, Any]) -> Any:
+def assembled(values: Mapping[str, Any]) -> Settings:
+    """Settings of values by key; those that are not there have their defaults."""
+    settings = _assembled(Settings, "", values)
+    assert isinstance(settings, Settings)
+    return settings
+
+
+def values_of(settings: Settings) -> dict[str, Any]:
+    """Every key with its value."""
+    values: dict[str, Any] = {}
+    for key in declarations():
+        value: Any = settings
+        for name in key.split("."):
+            value = getattr(value, name)
+        values[key] = value
+    return values
+
+
+def _assembled(section: type[Section], prefix: str, values: Mapping[str, Any]) -> Section:
     fields: dict[str, Any] = {}
     for field in msgspec.structs.fields(section):
         key = prefix + field.name

@@ -1,7 +1,5 @@
 """The sections about connections: where they come in, TLS, and how much each may ask for."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from leveret.node.config.declaring import PORT_OR_OFF_WANTED, PORT_WANTED, Port, PortOrOff, Section, said

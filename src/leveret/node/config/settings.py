@@ -1,9 +1,6 @@
 """All settings of a node. Made by leveret.node.config.loading, or directly in tests."""
 
-from __future__ import annotations
-
 import os
-import socket
 from typing import Annotated, Literal
 
 from leveret.node.config.access import AuthSettings, DefinitionSettings, ManagementSettings
@@ -52,7 +49,7 @@ class Settings(Section, frozen=True):
 
     @property
     def chosen_node_name(self) -> str:
-        return self.node_name or f"leveret@{socket.gethostname().partition('.')[0] or 'localhost'}"
+        return self.node_name or f"leveret@{os.uname().nodename.partition('.')[0] or 'localhost'}"
 
     @property
     def chosen_socket(self) -> str | None:

@@ -1,0 +1,203 @@
+"""Reading the configuration again: what changes, what waits for a restart, and what a bad file does (nothing)."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leveret.errors import StartupError
+from leveret.node.config.loading import load_settings
+from leveret.node.node import Node
+from leveret.node.reload import changes
+from leveret.runtime.secret import Secret
+from leveret.testing import Broker
+from tests.conformance.raw_client import RawClient
+from tests.unit.node.process import Server, command, environment, serving
+
+SECONDS_MAX = 10
+
+
+def test_what_may_change_is_told_from_what_needs_a_restart() -> None:
+    before = load_settings(None, {"listen.port": 6001, "limits.heartbeat_s": 5})
+    wanted = load_settings(
+        None,
+        {"listen.port": 6002, "limits.heartbeat_s": 6, "log_level": "debug", "tls.key_password": "x", "data_dir": "/d"},
+    )
+    after, live, waiting = changes(before, wanted)
+    assert live == ["log_level", "tls.key_password", "limits.heartbeat_s"]
+    ports = ["listen.port", "listen.stream_port", "listen.management_port", "listen.metrics_port"]
+    assert sorted(waiting) == sorted(["data_dir", *ports])
+    assert (after.log_level, after.limits.heartbeat_s, after.tls.key_password) == ("debug", 6, Secret("x"))
+    assert (after.listen, after.data_dir) == (before.listen, "")
+    assert changes(after, wanted).live == []
+    assert changes(wanted, wanted) == (wanted, [], [])
+
+
+def reloaded(broker: Broker, **settings: Any) -> list[str]:
+    new = load_settings(None, {name.replace("__", "."): value for name, value in settings.items()})
+    return broker.call(lambda node: [key for key in node.reload(new) if key.replace(".", "__") in settings])
+
+
+def tuned(broker: Broker | Server, host: str = "127.0.0.1") -> tuple[int, int]:
+    client = RawClient(host, broker.port)
+    client.start()
+    client.start_ok()
+    method = client.expect(0, "connection.tune")
+    client.socket.close()
+    return method["channel_max"], method["heartbeat"]
+
+
+def test_new_connections_get_new_limits_and_old_ones_live_on() -> None:
+    with Broker() as broker, RawClient(broker.host, broker.port).log_in() as old:
+        assert tuned(broker) == (2047, 60)
+        assert reloaded(broker, limits__channel_max=7, limits__heartbeat_s=9) == [
+            "limits.channel_max",
+            "limits.heartbeat_s",
+        ]
+        assert tuned(broker) == (7, 9)
+        old.open_channel(8)
+
+
+def test_alarms_follow_at_once() -> None:
+    with Broker() as broker:
+
+        def alarms() -> set[str]:
+            return broker.call(lambda node: set(node.broker.alarms))
+
+        deadline = time.monotonic() + SECONDS_MAX
+        while broker.call(lambda node: node._watch.disk_free_bytes) is None and time.monotonic() < deadline:  # type: ignore[union-attr]
+            time.sleep(0.01)
+        assert alarms() == set()
+        reloaded(broker, alarms__disk_free_bytes_min=2**50, alarms__memory_watermark=1.0)
+        assert alarms() == {"disk"}
+        reloaded(broker, alarms__disk_free_bytes_min=0, alarms__memory_watermark=2**20)
+        assert alarms() == {"memory"}
+        reloaded(broker, alarms__disk_free_bytes_min=0, alarms__memory_watermark=1.0)
+        assert alarms() == set()
+
+
+def test_the_schedule_of_dead_letters_follows() -> None:
+    with Broker() as broker:
+        before = broker.call(lambda node: node.schedule)
+        reloaded(broker, limits__heartbeat_s=1)
+        assert broker.call(lambda node: node.schedule) is before
+        reloaded(broker, dead_letters__queues=["dead"], dead_letters__every_s=0.05)
+        deadline = time.monotonic() + SECONDS_MAX
+        while broker.call(lambda node: node.schedule.runs_total) == 0 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert broker.call(lambda node: node.schedule.runs_total) > 0
+        assert before.runs_total == 0
+
+
+def test_whoever_refuses_keeps_everything_as_it_was() -> None:
+    def refuse(settings: object) -> None:
+        raise StartupError("the certificate is not one")
+
+    def register(node: Node) -> None:
+        node.on_reload.append(refuse)
+
+    with Broker() as broker:
+        broker.call(register)
+        with pytest.raises(StartupError, match="the certificate is not one"):
+            reloaded(broker, limits__channel_max=7)
+        assert broker.call(lambda node: node.settings.limits.channel_max) == 2047
+        assert tuned(broker)[0] == 2047
+
+
+# ---- a real process
+
+
+class Log:
+    """Standard error of a server, line by line."""
+
+    def __init__(self, server: Server) -> None:
+        assert server.process.stderr is not None
+        self._lines = server.process.stderr
+
+    def until(self, words: str) -> str:
+        for line in self._lines:
+            if words in line:
+                return line.rstrip("\n")
+        raise AssertionError(f"the log ended without {words!r}")
+
+
+def test_a_process_takes_over_what_it_can_and_says_so(tmp_path: Path) -> None:
+    config = tmp_path / "leveret.toml"
+    config.write_text("[limits]\nchannel_max = 7\n")
+    with serving("--config", str(config), "--data-dir", str(tmp_path / "data")) as server:
+        log = Log(server)
+        config.write_text('log_level = "debug"\n[limits]\nchannel_max = 9\n[storage]\nsync = false\n')
+        server.process.send_signal(signal.SIGHUP)
+        assert log.until("changed").endswith("INFO    configuration read again; changed: log_level, limits.channel_max")
+        assert log.until("restart").endswith("WARNING configuration read again; needs a restart: storage.sync")
+        assert tuned(server)[0] == 9
+
+        config.write_text("[limits]\nchannel_max = 0\nframe_mox = 1\n")
+        server.process.send_signal(signal.SIGHUP)
+        refusal = "ERROR   the configuration cannot be used, everything stays as it is: "
+        assert log.until("frame_mox").endswith(
+            f"{refusal}{config}: limits.frame_mox is no setting; do you mean limits.frame_max?"
+        )
+        assert log.until("channel_max").endswith(
+            f"{refusal}{config}: limits.channel_max is 0; it must be a whole number from 1 to 65535"
+        )
+        assert tuned(server)[0] == 9
+
+        config.unlink()
+        server.process.send_signal(signal.SIGHUP)
+        assert "No such file" in log.until("cannot be used")
+        assert tuned(server)[0] == 9
+        server.process.terminate()
+        assert server.process.wait(SECONDS_MAX) == 0
+
+
+def test_many_signals_end_in_the_last_state(tmp_path: Path) -> None:
+    config = tmp_path / "leveret.toml"
+    config.write_text("")
+    with serving("--config", str(config), "--data-dir", str(tmp_path / "data")) as server:
+        for number in range(1, 51):
+            # As editors do: nobody ever reads half a file.
+            (tmp_path / "new").write_text(f"[limits]\nchannel_max = {number}\n")
+            (tmp_path / "new").rename(config)
+            server.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + SECONDS_MAX
+        while tuned(server)[0] != 50 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert tuned(server)[0] == 50
+        server.process.terminate()
+        assert server.process.wait(SECONDS_MAX) == 0
+        assert "Traceback" not in server.errors()
+
+
+def test_a_closed_terminal_ends_the_node(tmp_path: Path) -> None:
+    """The terminal's hang-up is the same signal, but nobody asks for a reload."""
+    inside, outside = pty.openpty()
+    process = subprocess.Popen(
+        command("serve", "--port", "0", "--data-dir", str(tmp_path)),
+        env=environment(),
+        stdin=outside,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        os.close(outside)
+        Server(process)
+        process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        os.close(inside)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(SECONDS_MAX) == 0
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
