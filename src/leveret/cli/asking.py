@@ -4,6 +4,7 @@ undone."""
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -70,7 +71,7 @@ def confirm(question: str, yes: bool) -> None:
     """Only with --yes if nobody is there to be asked."""
     if yes:
         return
-    if not click.get_text_stream("stdin").isatty():
+    if not sys.stdin.isatty():
         raise Failed(f"{question} Say --yes to do it without being asked.")
     click.confirm(question, abort=True)
 

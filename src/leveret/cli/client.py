@@ -38,7 +38,9 @@ class _UnixConnection(http.client.HTTPConnection):
 class Client:
     """`place` is the path of a unix socket, or a URL."""
 
-    def __init__(self, place: str, user: str = "", password: str = "", ca: str = "", timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, place: str, user: str = "", password: str = "", ca: str = "", timeout_s: float = TIMEOUT_S
+    ) -> None:
         self.place = place
         self._ca = ca
         self._timeout_s = timeout_s
@@ -70,7 +72,7 @@ class Client:
     def post(self, path: str, body: Any = None, **query: Any) -> Any:
         return self.ask("POST", path, {} if body is None else body, query)[1]
 
-    def delete(self, path: str, headers: dict[str, str] | None = None, **query: Any) -> Any:
+    def delete(self, path: str, query: dict[str, Any] | None = None, headers: dict[str, str] | None = None) -> Any:
         return self.ask("DELETE", path, query=query, headers=headers)[1]
 
     def ask(
@@ -148,7 +150,11 @@ class Client:
         asked = {name: _text(value) for name, value in (query or {}).items() if value is not None}
         target = f"{self._prefix}/api{path}" + (f"?{urlencode(asked)}" if asked else "")
         octets = None if body is None else json.dumps(body).encode()
-        sent = {**self._headers, **({"Content-Type": "application/json"} if octets is not None else {}), **(headers or {})}
+        sent = {
+            **self._headers,
+            **({"Content-Type": "application/json"} if octets is not None else {}),
+            **(headers or {}),
+        }
         connection.request(method, target, octets, sent)
         answer = connection.getresponse()
         if answer.status >= 400:

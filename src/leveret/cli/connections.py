@@ -11,9 +11,18 @@ from leveret.cli.target import Target, targeted
 
 CONNECTION_COLUMNS = ("name", "user", "vhost", "protocol", "state", "channels", "client_properties.connection_name")
 CHANNEL_COLUMNS = (
-    "name", "user", "vhost", "state", "consumer_count", "prefetch_count", "messages_unacknowledged", "messages_unconfirmed",
+    "name", "user", "vhost", "state", "consumer_count", "prefetch_count", "messages_unacknowledged",
+    "messages_unconfirmed",
 )  # fmt: skip
-CONSUMER_COLUMNS = ("queue.vhost", "queue.name", "consumer_tag", "channel_details.name", "ack_required", "prefetch_count", "active")
+CONSUMER_COLUMNS = (
+    "queue.vhost",
+    "queue.name",
+    "consumer_tag",
+    "channel_details.name",
+    "ack_required",
+    "prefetch_count",
+    "active",
+)
 
 
 @click.group()

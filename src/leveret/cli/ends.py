@@ -1,10 +1,10 @@
 """How a command ends when it does not succeed: one line for people, one number for scripts.
 
-    0   done
-    1   the broker refused, or what was looked for is not there, or a check failed
-    2   the command line makes no sense (click's own)
-    69  no broker can be reached (EX_UNAVAILABLE)
-    77  not allowed: wrong password, or the user may not (EX_NOPERM)"""
+0   done
+1   the broker refused, or what was looked for is not there, or a check failed
+2   the command line makes no sense (click's own)
+69  no broker can be reached (EX_UNAVAILABLE)
+77  not allowed: wrong password, or the user may not (EX_NOPERM)"""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def declare(
 def delete(target: Target, exchange: str, if_unused: bool, yes: bool) -> None:
     """Delete an exchange."""
     confirm(f"Delete exchange {safe(exchange)}?", yes or if_unused)
-    target.client.delete(in_vhost(target, "exchanges", exchange), **{"if-unused": if_unused or None})
+    target.client.delete(in_vhost(target, "exchanges", exchange), {"if-unused": if_unused or None})
     done(f"deleted {safe(exchange)}")
 
 
@@ -119,9 +119,7 @@ def list_bindings(target: Target, everywhere: bool, columns: str | None) -> None
     list_command(target, "/bindings" if everywhere else f"/bindings/{part(target.vhost)}", BINDING_COLUMNS, columns)
 
 
-to_option = click.option(
-    "--to-exchange", is_flag=True, help="The destination is an exchange.  [default: a queue]"
-)
+to_option = click.option("--to-exchange", is_flag=True, help="The destination is an exchange.  [default: a queue]")
 
 
 @bindings.command("declare")

@@ -82,7 +82,9 @@ def _as_text(value: Any) -> str:
 @click.argument("queue")
 @click.option("--count", "-n", default=1, show_default=True, help="How many at most.")
 @click.option(
-    "--ack/--requeue", default=False, help="Take them for good, or put them back (marked as redelivered).  [default: requeue]"
+    "--ack/--requeue",
+    default=False,
+    help="Take them for good, or put them back (marked as redelivered).  [default: requeue]",
 )
 def get(target: Target, queue: str, count: int, ack: bool) -> None:
     """Get messages from a queue. To only look, see `leveret queues peek`."""
@@ -95,5 +97,3 @@ def get(target: Target, queue: str, count: int, ack: bool) -> None:
     if not found:
         done("the queue is empty")
     print_messages(found, target.form)
-
-

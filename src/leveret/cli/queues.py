@@ -25,7 +25,8 @@ from leveret.cli.target import Target, targeted
 COLUMNS = ("vhost", "name", "type", "messages", "messages_ready", "messages_unacknowledged", "consumers", "state")
 SHOWN = (
     "name", "vhost", "type", "state", "durable", "auto_delete", "exclusive", "arguments", "policy", "operator_policy",
-    "effective_policy_definition", "messages", "messages_ready", "messages_unacknowledged", "message_bytes", "consumers",
+    "effective_policy_definition", "messages", "messages_ready", "messages_unacknowledged", "message_bytes",
+    "consumers",
     "message_stats.publish_details.rate", "message_stats.deliver_get_details.rate", "message_stats.ack_details.rate",
     "oldest_message_age_ms", "idle_since",
 )  # fmt: skip
@@ -90,7 +91,7 @@ def delete(target: Target, queue: str, if_empty: bool, if_unused: bool, yes: boo
     """Delete a queue with its messages."""
     confirm(f"Delete queue {safe(queue)} and all its messages?", yes or if_empty)
     conditions = {"if-empty": if_empty or None, "if-unused": if_unused or None}
-    target.client.delete(in_vhost(target, "queues", queue), **conditions)
+    target.client.delete(in_vhost(target, "queues", queue), conditions)
     done(f"deleted {safe(queue)}")
 
 

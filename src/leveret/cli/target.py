@@ -99,7 +99,9 @@ def targeted(command: F) -> F:
     """Adds the options; the command gets a Target as its first argument."""
 
     @click.option("--url", envvar="LEVERET_URL", metavar="URL", help="Management API, such as https://host:15671.")
-    @click.option("--socket", "socket_path", envvar="LEVERET_SOCKET", metavar="PATH", help="Unix socket of a local broker.")
+    @click.option(
+        "--socket", "socket_path", envvar="LEVERET_SOCKET", metavar="PATH", help="Unix socket of a local broker."
+    )
     @click.option("--context", "-c", envvar="LEVERET_CONTEXT", metavar="NAME", help="See `leveret context`.")
     @click.option("--user", "-u", envvar="LEVERET_USER", metavar="NAME", help="Who logs in; not needed for the socket.")
     @click.option("--password-file", metavar="FILE", help="Where the password is; or set LEVERET_PASSWORD.")

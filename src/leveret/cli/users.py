@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from leveret.cli.asking import confirm, done, in_vhost, yes_option
@@ -16,11 +18,10 @@ TOPIC_COLUMNS = ("user", "vhost", "exchange", "write", "read")
 
 def asked_password(of: str) -> str:
     """From the terminal twice, or one line of what comes in. Never from the command line, where others see it."""
-    stream = click.get_text_stream("stdin")
-    if stream.isatty():
+    if sys.stdin.isatty():
         password: str = click.prompt(f"Password of {safe(of)}", hide_input=True, confirmation_prompt=True, err=True)
         return password
-    return stream.readline().rstrip("\r\n")
+    return sys.stdin.readline().rstrip("\r\n")
 
 
 @click.group()
@@ -39,7 +40,9 @@ def list_users(target: Target) -> None:
 @users.command()
 @targeted
 @click.argument("user")
-@click.option("--tag", "-t", "tags", multiple=True, help="administrator, monitoring, policymaker, management; repeatable.")
+@click.option(
+    "--tag", "-t", "tags", multiple=True, help="administrator, monitoring, policymaker, management; repeatable."
+)
 @click.option("--no-password", is_flag=True, help="Logs in by certificate or token only.")
 @click.option("--grant", is_flag=True, help="All rights in the virtual host.")
 def add(target: Target, user: str, tags: tuple[str, ...], no_password: bool, grant: bool) -> None:
@@ -122,9 +125,7 @@ def list_permissions(target: Target, user: str | None) -> None:
 @click.argument("read", default=".*")
 def set_permissions(target: Target, user: str, configure: str, write: str, read: str) -> None:
     """Regular expressions for names of queues and exchanges; .* unless they are given."""
-    target.client.put(
-        in_vhost(target, "permissions", user), {"configure": configure, "write": write, "read": read}
-    )
+    target.client.put(in_vhost(target, "permissions", user), {"configure": configure, "write": write, "read": read})
     done(f"{safe(user)} has permissions in {safe(target.vhost)}")
 
 

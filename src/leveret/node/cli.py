@@ -20,9 +20,33 @@ class Place(NamedTuple):
 
 
 COMMANDS = {
+    "api": Place("leveret.cli.status", "api", "Any request to the management API."),
+    "audit": Place("leveret.cli.status", "audit", "Who changed what."),
+    "bindings": Place("leveret.cli.exchanges", "bindings", "List, make and delete bindings."),
+    "channels": Place("leveret.cli.connections", "channels", "List channels."),
+    "check": Place("leveret.cli.status", "check", "Is it healthy? For probes and scripts."),
+    "cluster": Place("leveret.cli.status", "cluster", "The nodes."),
+    "completions": Place("leveret.cli.completions", "completions", "Completion for your shell."),
     "config": Place("leveret.node.config_commands", "config", "Check and show the configuration."),
+    "connections": Place("leveret.cli.connections", "connections", "List and close connections."),
+    "consumers": Place("leveret.cli.connections", "consumers", "List consumers."),
+    "context": Place("leveret.cli.contexts", "context", "Brokers by name."),
+    "definitions": Place("leveret.cli.definitions", "definitions", "Export, import and compare definitions."),
+    "dlq": Place("leveret.cli.dead_letters", "dlq", "Look at dead letters and send them back."),
+    "exchanges": Place("leveret.cli.exchanges", "exchanges", "List, make and delete exchanges."),
+    "get": Place("leveret.cli.messages", "get", "Get messages from a queue."),
+    "limits": Place("leveret.cli.vhosts", "limits", "How many connections, channels and queues there may be."),
+    "permissions": Place("leveret.cli.users", "permissions", "Who may configure, write and read what."),
+    "policies": Place("leveret.cli.policies", "policies", "Settings for many queues and exchanges at once."),
+    "publish": Place("leveret.cli.messages", "publish", "Publish one message."),
+    "queues": Place("leveret.cli.queues", "queues", "List, make, empty and watch queues."),
     "serve": Place("leveret.node.serve_command", "serve", "Run one node in the foreground."),
+    "status": Place("leveret.cli.status", "status", "How the broker is."),
     "storage": Place("leveret.node.storage_commands", "storage", "Look into a data directory."),
+    "streams": Place("leveret.cli.streams", "streams", "Streams: who reads and writes them, and how far they are."),
+    "topic-permissions": Place("leveret.cli.users", "topic_permissions", "Who may use which routing keys."),
+    "users": Place("leveret.cli.users", "users", "List, add and delete users."),
+    "vhosts": Place("leveret.cli.vhosts", "vhosts", "List, add and delete virtual hosts."),
 }
 
 

@@ -114,10 +114,14 @@ class Management:
     async def stop(self) -> None:
         if self._task is not None:
             await self._task
+            self._task = None
             await self.server.stop()
         self.close_sockets()
 
     def close_sockets(self) -> None:
+        """Unless they are being served: then whoever serves them closes them."""
+        if self._task is not None:
+            return
         for bound in self._sockets:
             bound.close()
         self._sockets.clear()

@@ -1,0 +1,117 @@
+"""`leveret dlq`: dead letters looked at and sent back."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import click
+
+from leveret.cli.asking import done, in_vhost, json_of
+from leveret.cli.client import part
+from leveret.cli.ends import Failed
+from leveret.cli.messages import print_messages
+from leveret.cli.output import JSON, print_one, print_rows, safe
+from leveret.cli.target import Target, targeted
+
+TASK_COLUMNS = ("id", "vhost", "queue", "state", "matched", "moved", "skipped", "failed", "created_at")
+POLL_S = 0.3
+
+
+@click.group()
+def dlq() -> None:
+    """Look at dead letters and send them back."""
+
+
+@dlq.command("list")
+@targeted
+def list_dead_letters(target: Target) -> None:
+    """Queues that hold dead letters, with where they come from and why."""
+    found = target.client.get("/dead-letters")
+    rows = found.get("items", []) if isinstance(found, dict) else found
+    print_rows(rows, ("vhost", "queue", "source_queue", "reason", "messages"), target.form)
+
+
+@dlq.command()
+@targeted
+@click.argument("queue")
+@click.option("--count", "-n", default=10, show_default=True)
+@click.option("--offset", default=0)
+def inspect(target: Target, queue: str, count: int, offset: int) -> None:
+    """Look at dead letters without taking them."""
+    found = target.client.get(in_vhost(target, "queues", queue, "peek"), count=count, offset=offset)
+    print_messages(found["messages"] if isinstance(found, dict) else found, target.form)
+
+
+@dlq.command()
+@targeted
+@click.argument("queue")
+@click.option(
+    "--to",
+    "mode",
+    type=click.Choice(["original_exchange", "original_queue", "target"]),
+    default="original_exchange",
+    show_default=True,
+)
+@click.option("--exchange", default="", help="For --to target.")
+@click.option("--routing-key", default="", help="For --to target.")
+@click.option("--limit", type=int, default=0, help="At most so many.")
+@click.option("--rate", type=float, default=0.0, help="At most so many a second.")
+@click.option("--filter", "wanted", metavar="JSON", help='Which, such as {"reason": "expired", "age_s_min": 60}.')
+@click.option("--dry-run", is_flag=True, help="Only count.")
+@click.option("--detach", is_flag=True, help="Do not wait for the end; see `leveret dlq tasks`.")
+def replay(
+    target: Target,
+    queue: str,
+    mode: str,
+    exchange: str,
+    routing_key: str,
+    limit: int,
+    rate: float,
+    wanted: str | None,
+    dry_run: bool,
+    detach: bool,
+) -> None:
+    """Send dead letters back to where they came from."""
+    body: dict[str, Any] = {"mode": mode, "limit": limit, "rate": rate, "dry_run": dry_run, "wait": 0}
+    if mode == "target":
+        body |= {"exchange": exchange, "routing_key": routing_key}
+    if wanted is not None:
+        body["filter"] = json_of(wanted, "--filter")
+    task = target.client.post(in_vhost(target, "queues", queue, "reprocess"), body)
+    if not detach:
+        task = _watched(target, task)
+    if target.form == JSON:
+        click.echo(json.dumps(task, indent=2))
+    else:
+        print_one(task, target.form)
+    if task.get("state") == "failed":
+        raise Failed(f"the replay failed: {task.get('last_error', '')}")
+
+
+def _watched(target: Target, task: dict[str, Any]) -> dict[str, Any]:
+    """Waits for the end, with a bar if somebody sees it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        shown = bar.add_task(f"replaying {safe(task['queue'])}", total=task.get("total") or None)
+        while task.get("state") == "running":
+            time.sleep(POLL_S)
+            task = target.client.get(f"/tasks/{part(task['id'])}")
+            bar.update(shown, completed=task.get("moved", 0) + task.get("skipped", 0), total=task.get("total") or None)
+    return task
+
+
+@dlq.command()
+@targeted
+@click.option("--cancel", metavar="ID", help="Stop this one.")
+def tasks(target: Target, cancel: str | None) -> None:
+    """Replays that run, and the last ones."""
+    if cancel is not None:
+        target.client.delete(f"/tasks/{part(cancel)}")
+        done(f"cancelled {safe(cancel)}")
+        return
+    print_rows(target.client.get("/tasks"), TASK_COLUMNS, target.form)
