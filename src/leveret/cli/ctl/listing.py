@@ -1,0 +1,168 @@
+"""The verbs that list: which request, and which columns unless others are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from leveret.cli.client import Client, part
+from leveret.cli.ctl.printing import announce, print_rows
+from leveret.cli.ctl.words import Words
+
+PAGE_SIZE = 500
+
+
+@dataclass(frozen=True)
+class Listing:
+    # {vhost} and {0} stand for the virtual host and the first word.
+    path: str
+    columns: tuple[str, ...]
+    says: str
+    # Whether columns may be asked for by name.
+    free: bool = False
+    paged: bool = False
+    words: int = 0
+
+
+# Names that rabbitmqctl has for what the API calls otherwise.
+ALIASES = {
+    "pid": "name",
+    "source_name": "source",
+    "source_kind": "source_type",
+    "destination_name": "destination",
+    "destination_kind": "destination_type",
+    "slave_pids": "slave_nodes",
+    "connection": "connection_details.name",
+    "effective_policy_definition": "effective_policy_definition",
+}
+
+LISTINGS: dict[str, Listing] = {
+    "list_queues": Listing("/queues/{vhost}", ("name", "messages"), "Listing queues for vhost {vhost} ...", True, True),
+    "list_exchanges": Listing(
+        "/exchanges/{vhost}", ("name", "type"), "Listing exchanges for vhost {vhost} ...", True, True
+    ),
+    "list_bindings": Listing(
+        "/bindings/{vhost}",
+        ("source_name", "source_kind", "destination_name", "destination_kind", "routing_key", "arguments"),
+        "Listing bindings for vhost {vhost}...",
+        True,
+        True,
+    ),
+    "list_connections": Listing(
+        "/connections", ("user", "peer_host", "peer_port", "state"), "Listing connections ...", True, True
+    ),
+    "list_channels": Listing(
+        "/channels",
+        ("pid", "user", "consumer_count", "messages_unacknowledged"),
+        "Listing channels ...",
+        True,
+        True,
+    ),
+    "list_consumers": Listing(
+        "/consumers/{vhost}",
+        ("queue_name", "channel_pid", "consumer_tag", "ack_required", "prefetch_count", "active", "arguments"),
+        "Listing consumers in vhost {vhost} ...",
+        True,
+    ),
+    "list_users": Listing("/users", ("user", "tags"), "Listing users ..."),
+    "list_vhosts": Listing("/vhosts", ("name",), "Listing vhosts ...", True),
+    "list_permissions": Listing(
+        "/vhosts/{vhost}/permissions",
+        ("user", "configure", "write", "read"),
+        'Listing permissions for vhost "{vhost}" ...',
+    ),
+    "list_user_permissions": Listing(
+        "/users/{0}/permissions",
+        ("vhost", "configure", "write", "read"),
+        'Listing permissions for user "{0}" ...',
+        words=1,
+    ),
+    "list_topic_permissions": Listing(
+        "/vhosts/{vhost}/topic-permissions",
+        ("user", "exchange", "write", "read"),
+        'Listing topic permissions for vhost "{vhost}" ...',
+    ),
+    "list_user_topic_permissions": Listing(
+        "/users/{0}/topic-permissions",
+        ("vhost", "exchange", "write", "read"),
+        'Listing topic permissions for user "{0}" ...',
+        words=1,
+    ),
+    "list_policies": Listing(
+        "/policies/{vhost}",
+        ("vhost", "name", "pattern", "apply-to", "definition", "priority"),
+        'Listing policies for vhost "{vhost}" ...',
+    ),
+    "list_operator_policies": Listing(
+        "/operator-policies/{vhost}",
+        ("vhost", "name", "pattern", "apply-to", "definition", "priority"),
+        'Listing operator policy overrides for vhost "{vhost}" ...',
+    ),
+    "list_parameters": Listing(
+        "/parameters", ("component", "name", "value"), 'Listing runtime parameters for vhost "{vhost}" ...'
+    ),
+    "list_global_parameters": Listing("/global-parameters", ("name", "value"), "Listing global runtime parameters ..."),
+    "list_vhost_limits": Listing("/vhost-limits/{vhost}", ("vhost", "value"), 'Listing limits for vhost "{vhost}" ...'),
+    "list_user_limits": Listing("/user-limits", ("user", "value"), "Listing limits for all users ..."),
+    "list_feature_flags": Listing("/feature-flags", ("name", "state"), "Listing feature flags ...", True),
+    "list_shovels": Listing("/shovels", ("name", "vhost", "state"), "Listing shovels ..."),
+    "shovel_status": Listing("/shovels", ("name", "vhost", "state"), "Shovel status on this node"),
+    "federation_status": Listing("/federation-links", ("upstream", "status"), "Listing federation links ..."),
+    "list_stream_connections": Listing(
+        "/stream/connections", ("name", "user", "state"), "Listing stream connections ...", True
+    ),
+    "list_stream_publishers": Listing(
+        "/stream/publishers", ("queue.name", "publisher_id", "reference"), "Listing stream publishers ...", True
+    ),
+    "list_stream_consumers": Listing(
+        "/stream/consumers", ("queue.name", "subscription_id", "offset"), "Listing stream consumers ...", True
+    ),
+}  # fmt: skip
+
+
+def run_listing(client: Client, words: Words, listing: Listing) -> None:
+    columns = list(listing.columns)
+    if listing.words:
+        words.take(*["name"] * listing.words)
+    elif words.rest and listing.free:
+        columns = words.rest
+    elif words.rest:
+        words.take()
+    names = {"vhost": part(words.vhost)}
+    path = listing.path.format(*(part(word) for word in words.rest[: listing.words]), **names)
+    announce(words, listing.says.format(*words.rest, vhost=words.vhost))
+    rows = [_as_asked(row, columns) for row in _each(client, path, listing.paged)]
+    if words.verb == "list_parameters":
+        rows = [row for row in rows if row["vhost"] == words.vhost]
+    print_rows(words, rows, columns)
+
+
+def _each(client: Client, path: str, paged: bool) -> Iterator[dict[str, Any]]:
+    if not paged:
+        yield from client.get(path)
+        return
+    page, pages = 1, 1
+    while page <= pages:
+        answer = client.get(path, page=page, page_size=PAGE_SIZE)
+        yield from answer["items"]
+        page, pages = page + 1, answer["page_count"]
+
+
+def _as_asked(row: dict[str, Any], columns: list[str]) -> dict[str, Any]:
+    """The row with the names that rabbitmqctl has for what is in it."""
+    made = dict(row)
+    if "source" in row and "destination_type" in row:
+        made["source_type"] = "exchange"
+    if "consumer_tag" in row:
+        made["queue_name"] = row["queue"]["name"]
+        made["channel_pid"] = row["channel_details"].get("name", "")
+    if "password_hash" in row:
+        made["user"] = row["name"]
+    for column in columns:
+        if column not in made and column in ALIASES:
+            found: Any = made
+            for name in ALIASES[column].split("."):
+                found = found.get(name) if isinstance(found, dict) else None
+            made[column] = found
+    return made
