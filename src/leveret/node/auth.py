@@ -7,4 +7,7 @@ from leveret.node.config.settings import Settings
 
 
 def auth_settings(settings: Settings) -> AuthSettings:
-    return AuthSettings(loopback_users=settings.auth.loopback_users)
+    auth = settings.auth
+    return AuthSettings(
+        loopback_users=auth.loopback_users, failures_max=auth.failures_max, password_hash=auth.password_hash
+    )
