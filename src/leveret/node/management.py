@@ -17,6 +17,7 @@ from leveret.management.services import Services
 from leveret.runtime.log import get_logger
 
 if TYPE_CHECKING:
+    from leveret.node.config.settings import Settings
     from leveret.node.node import Node
 
 log = get_logger(__name__)
@@ -56,6 +57,11 @@ class Management:
         self.server = HttpServer(self.services, self.services.table)
         self.port: int | None = None
         self.host = ""
+        node.on_reload.append(self._reload)
+
+    def _reload(self, settings: Settings) -> None:
+        self.services.small_body_bytes_max = settings.management.small_body_bytes_max
+        self.services.large_body_bytes_max = settings.management.body_bytes_max
 
     def open(self) -> None:
         """Raises StartupError."""

@@ -96,6 +96,13 @@ def test_the_schedule_of_dead_letters_follows() -> None:
         assert before.runs_total == 0
 
 
+def test_the_management_api_follows() -> None:
+    with Broker() as broker:
+        reloaded(broker, management__small_body_bytes_max=2048, management__body_bytes_max=4096)
+        services = broker.call(lambda node: node.management.services)
+        assert (services.small_body_bytes_max, services.large_body_bytes_max) == (2048, 4096)
+
+
 def test_whoever_refuses_keeps_everything_as_it_was() -> None:
     def refuse(settings: object) -> None:
         raise StartupError("the certificate is not one")
