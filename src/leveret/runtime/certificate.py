@@ -54,7 +54,10 @@ class Certificate:
         # Not before somebody uses TLS: it takes longer to load than the rest of the broker.
         from cryptography import x509
 
-        return x509.load_der_x509_certificate(self.der)
+        try:
+            return x509.load_der_x509_certificate(self.der)
+        except x509.InvalidVersion as error:
+            raise ValueError(str(error)) from None
 
     @property
     def subject(self) -> str:
@@ -106,6 +109,8 @@ class Certificate:
             extension = self._parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName)
         except x509.ExtensionNotFound:
             raise ValueError("the certificate has no alternative names") from None
+        except (x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
+            raise ValueError(f"the certificate's alternative names cannot be read: {error}") from None
         for name in extension.value:
             if isinstance(name, kinds[kind]):
                 return _text(name.value)
@@ -133,7 +138,7 @@ def _print_name(name: x509.Name) -> str:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError("the certificate has a name that is no text")  # noqa: TRY004 - of the certificate, not ours
+        raise ValueError("the certificate has a name that is no text")
     return value
 
 

@@ -12,6 +12,10 @@ from typing import Literal
 
 from leveret.errors import ConfigError
 from leveret.runtime.certificate import Certificate, read_certificates
+from leveret.runtime.log import get_logger
+from leveret.runtime.secret import Secret
+
+log = get_logger(__name__)
 
 # For TLS 1.2: only what keeps old recordings secret when the key gets known, and is not broken by its padding. TLS 1.3
 # has nothing else anyway.
@@ -27,15 +31,12 @@ class TlsOptions:
     certificate: str
     # Empty: it is in the same file.
     key: str = ""
-    key_password: str = ""
+    key_password: Secret = Secret("")
     # Whose signature a client's certificate must have.
     ca: str = ""
     verify: Literal["none", "optional", "required"] = "none"
     version_min: Literal["1.2", "1.3"] = "1.2"
     ciphers: str = ""
-
-    def __repr__(self) -> str:
-        return f"TlsOptions(certificate={self.certificate!r}, key={self.key!r}, ca={self.ca!r}, verify={self.verify!r})"
 
 
 class ServerCertificates:
@@ -44,6 +45,7 @@ class ServerCertificates:
     def __init__(self, options: TlsOptions) -> None:
         self._options = options
         self._context, self._certificate = _load(options)
+        self._warn()
         self._front: ssl.SSLContext | None = None
 
     @property
@@ -77,6 +79,14 @@ class ServerCertificates:
         chosen = options or self._options
         self._context, self._certificate = _load(chosen)
         self._options = chosen
+        self._warn()
+
+    def _warn(self) -> None:
+        """A certificate that has ended is used nevertheless: some clients do not look, and no broker helps nobody."""
+        if self.not_after < datetime.datetime.now(datetime.UTC):
+            log.warning(
+                "the certificate has ended", file=self._options.certificate, not_after=self.not_after.isoformat()
+            )
 
 
 def _load(options: TlsOptions) -> tuple[ssl.SSLContext, Certificate]:
@@ -103,7 +113,7 @@ def _load_key(context: ssl.SSLContext, options: TlsOptions) -> None:
         # Without this OpenSSL would ask whoever sits at the terminal.
         nonlocal asked
         asked = True
-        return options.key_password.encode()
+        return options.key_password.reveal().encode()
 
     try:
         context.load_cert_chain(options.certificate, key, password)
