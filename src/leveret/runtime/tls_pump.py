@@ -94,7 +94,7 @@ class TlsPump(Pump):
         self._outgoing = ssl.MemoryBIO()
         self._ssl = door.certificates.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._established = False
-        # Whether something came together with the end of the handshake and could not be opened at once.
+        # Whether what came together with the end of the handshake, if anything, is still to be opened.
         self._unopened = False
         self._said_goodbye = False
         # What was taken from `_outgoing` and the socket has not taken yet.
@@ -163,16 +163,19 @@ class TlsPump(Pump):
     # ---- in
 
     def resume_reading(self, why: int = PAUSE_SESSION) -> None:
-        super().resume_reading(why)
-        if self._unopened and self._pauses == 0:
-            self._unopened = False
+        if not self._unopened:
+            super().resume_reading(why)
+            return
+        # What is here comes first: the socket may have the end of it all.
+        self._pauses &= ~why
+        if self._pauses == 0:
             self._board.loop.call_soon(self._open_rest)
 
     def _open_rest(self) -> None:
-        if self._pauses:
-            self._unopened = True
-        else:
+        if self._unopened and self._pauses == 0:
+            self._unopened = False
             self._open()
+            super().resume_reading(0)
 
     def _readable(self) -> None:
         sock = self._sock
