@@ -63,6 +63,9 @@ class Broker:
         self.stream_port = 0
         # Of the management API; 0 if it is off.
         self.management_port = 0
+        # Of AMQP and of the stream protocol over TLS; 0 unless "listen.tls_port" and "listen.stream_tls_port" say so.
+        self.tls_port = 0
+        self.stream_tls_port = 0
 
     @property
     def url(self) -> str:
@@ -131,6 +134,8 @@ class Broker:
         self.host, self.port = self.node.host, self.node.port
         self.stream_port = self.node.stream_port or 0
         self.management_port = self.node.management_port or 0
+        self.tls_port = self.node.tls_port or 0
+        self.stream_tls_port = self.node.stream_tls_port or 0
         self._started.set()
         await self._stopped.wait()
         await self.node.stop(CLIENTS_DEADLINE_S)

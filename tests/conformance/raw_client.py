@@ -4,6 +4,7 @@ It answers nothing by itself (no heartbeats, no close-ok) unless the test calls 
 broker does with a client that misbehaves."""
 
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Mapping
@@ -83,12 +84,23 @@ class Refusal(NamedTuple):
     method_id: int
 
 
-class RawClient:
-    """One TCP connection to a broker, driven by hand."""
+def wrapped(plain: socket.socket, tls: ssl.SSLContext) -> ssl.SSLSocket:
+    """The socket with TLS on it; closed if the handshake fails."""
+    try:
+        return tls.wrap_socket(plain, server_hostname="localhost")
+    except BaseException:
+        plain.close()
+        raise
 
-    def __init__(self, host: str, port: int) -> None:
+
+class RawClient:
+    """One TCP connection to a broker, driven by hand; with TLS if there is a context for it."""
+
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
         self.socket = socket.create_connection((host, port), timeout=WAIT_SECONDS_MAX)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.socket = wrapped(self.socket, tls)
         self.received = b""
         self.frame_max = 0
         # Two threads may send on one connection; their frames must not mix.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
@@ -11,6 +12,7 @@ from leveret.wire import stream_commands as commands
 from leveret.wire.stream_codec import decode_command, frame_of
 from leveret.wire.stream_codes import Code, Key
 from leveret.wire.stream_commands import Command, Request
+from tests.conformance.raw_client import wrapped
 
 DEADLINE_S = 10.0
 
@@ -22,8 +24,10 @@ class Closed(Exception):
 
 
 class RawStreamClient:
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
         self.socket = socket.create_connection((host, port), DEADLINE_S)
+        if tls is not None:
+            self.socket = wrapped(self.socket, tls)
         self._data = b""
         self._correlation = 100
 

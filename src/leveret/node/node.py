@@ -20,6 +20,8 @@ from leveret.broker.topology import Topology
 from leveret.errors import LeveretError, StartupError
 from leveret.management.services import Listening
 from leveret.node.auth import auth_settings
+from leveret.node.certificates import load_certificates, tls_options
+from leveret.node.config.network import TlsSettings
 from leveret.node.config.settings import Settings
 from leveret.node.management import Management
 from leveret.node.reload import changes
@@ -27,7 +29,8 @@ from leveret.node.watch import Watch, watermark_bytes
 from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
 from leveret.runtime.memory import memory_limit_bytes
-from leveret.runtime.network import Listener, Pump, Switchboard
+from leveret.runtime.network import Listener, MakePump, Pump, Switchboard
+from leveret.runtime.tls_pump import TlsDoor
 from leveret.session.session import Session
 from leveret.session.settings import SessionSettings
 from leveret.session.stream.session import StreamSession
@@ -44,6 +47,8 @@ class Node:
         if not __debug__:
             raise StartupError("python -O removes the checks that guard the data; start without it")
         self.settings = settings
+        # None if nothing listens for TLS.
+        self.certificates = load_certificates(settings)
         dice = Dice()
         self.store = Store(
             Path(settings.chosen_data_dir),
@@ -59,11 +64,15 @@ class Node:
         self.schedule = Schedule(self.broker, self.reprocessor, _plan(settings))
         self._session_settings = _session_settings(settings)
         # Called with every reload, by whoever keeps settings of his own or has files to read again; may raise.
-        self.on_reload: list[Callable[[Settings], None]] = []
+        self.on_reload: list[Callable[[Settings], None]] = [lambda chosen: self.reload_tls(chosen.tls)]
         self.management = Management(self)
         self._board: Switchboard | None = None
         self._listener: Listener | None = None
         self._stream_listener: Listener | None = None
+        self._tls_listener: Listener | None = None
+        self._stream_tls_listener: Listener | None = None
+        # How many TLS handshakes there were is counted here.
+        self.tls_door: TlsDoor | None = None
         # Every accepted connection, those in their handshake included.
         self._sessions: dict[Pump, Session | StreamSession] = {}
         # Set by the last of them when the node stops.
@@ -139,19 +148,32 @@ class Node:
         self._listener = self._open(self._board, listen.port, self._accepted)
         if listen.chosen_stream_port is not None:
             self._stream_listener = self._open(self._board, listen.chosen_stream_port, self._stream_accepted)
+        self._listen_for_tls(self._board)
         self.management.open()
 
-    def _open(self, board: Switchboard, port: int, accepted: Callable[[Pump], None]) -> Listener:
+    def _listen_for_tls(self, board: Switchboard) -> None:
+        if self.certificates is None:
+            return
+        listen = self.settings.listen
+        door = self.tls_door = TlsDoor(board.loop, self.certificates)
+        if listen.tls_port != "off":
+            self._tls_listener = self._open(board, listen.tls_port, self._accepted, door)
+        if listen.stream_tls_port != "off":
+            self._stream_tls_listener = self._open(board, listen.stream_tls_port, self._stream_accepted, door)
+
+    def _open(
+        self, board: Switchboard, port: int, accepted: Callable[[Pump], None], make_pump: MakePump = Pump
+    ) -> Listener:
         host = self.settings.listen.host
         try:
-            return Listener(board, host, port, accepted)
+            return Listener(board, host, port, accepted, make_pump)
         except OSError as error:
             raise StartupError(
                 f"cannot listen on {host}:{port}: {error.strerror}; is another broker running there?"
             ) from None
 
     def _close_listeners(self) -> None:
-        for listener in (self._listener, self._stream_listener):
+        for listener in (self._listener, self._stream_listener, self._tls_listener, self._stream_tls_listener):
             if listener is not None:
                 listener.close()
         self.management.close_sockets()
@@ -172,6 +194,21 @@ class Node:
         return None if self._stream_listener is None else self._stream_listener.port
 
     @property
+    def tls_port(self) -> int | None:
+        """None if AMQP is not spoken over TLS."""
+        return None if self._tls_listener is None else self._tls_listener.port
+
+    @property
+    def stream_tls_port(self) -> int | None:
+        return None if self._stream_tls_listener is None else self._stream_tls_listener.port
+
+    def reload_tls(self, settings: TlsSettings | None = None) -> None:
+        """Reads the certificate again, or that of other settings: for new connections, the others live on. Raises
+        ConfigError and changes nothing if it cannot be used."""
+        if self.certificates is not None:
+            self.certificates.reload(tls_options(settings) if settings is not None else None)
+
+    @property
     def management_port(self) -> int | None:
         """None if there is no management API over the network."""
         return self.management.port
@@ -181,6 +218,12 @@ class Node:
         found = [Listening("amqp", self.host, self.port)]
         if self._stream_listener is not None:
             found.append(Listening("stream", self._stream_listener.host, self._stream_listener.port))
+        if self._tls_listener is not None:
+            found.append(Listening("amqp/ssl", self._tls_listener.host, self._tls_listener.port, tls=True))
+        if self._stream_tls_listener is not None:
+            found.append(
+                Listening("stream/ssl", self._stream_tls_listener.host, self._stream_tls_listener.port, tls=True)
+            )
         if self.management.port is not None:
             found.append(Listening("http", self.management.host, self.management.port))
         return found
@@ -267,5 +310,7 @@ def _session_settings(settings: Settings) -> SessionSettings:
         handshake_deadline_s=chosen.handshake_deadline_s,
         ack_timeout_ms=chosen.ack_timeout_ms,
         ack_timeout_action=chosen.ack_timeout_action,
+        mechanisms=settings.auth.mechanisms,
+        external_name=settings.auth.external_name,
         cluster_name=settings.cluster_name,
     )

@@ -85,6 +85,10 @@ def _announce(node: Node) -> None:
     click.echo(f"leveret {__version__}{mode}, process {os.getpid()}")
     host = f"[{node.host}]" if ":" in node.host else node.host
     click.echo(f"  AMQP 0-9-1  amqp://{host}:{node.port}")
+    if node.tls_port is not None:
+        click.echo(f"  with TLS    amqps://{host}:{node.tls_port}")
     if node.stream_port is not None:
         click.echo(f"  streams     rabbitmq-stream://{host}:{node.stream_port}")
+    if node.stream_tls_port is not None:
+        click.echo(f"  with TLS    rabbitmq-stream+tls://{host}:{node.stream_tls_port}")
     click.echo(f"  data        {node.store.root}")

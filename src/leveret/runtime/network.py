@@ -1,7 +1,8 @@
 """Sockets: a listener that accepts, and a pump that moves bytes between one socket and one session.
 
-The only code that calls recv and send. One receive buffer serves all pumps of a loop, because a session works through
-a chunk in one go; output gathers in outboxes and goes out once per loop turn, one send a connection."""
+With runtime/tls_pump.py the only code that calls recv and send. One receive buffer serves all pumps of a loop, because
+a session works through a chunk in one go; output gathers in outboxes and goes out once per loop turn, one send a
+connection."""
 
 from __future__ import annotations
 
@@ -10,9 +11,12 @@ import errno
 import resource
 import socket
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from leveret.runtime.log import get_logger
+
+if TYPE_CHECKING:
+    from leveret.runtime.tls_peer import TlsPeer
 
 log = get_logger(__name__)
 
@@ -126,6 +130,7 @@ class Pump:
         "endpoint",
         "on_closed",
         "peer",
+        "tls",
     )
 
     def __init__(self, board: Switchboard, sock: socket.socket, peer: tuple[str, int]) -> None:
@@ -134,6 +139,8 @@ class Pump:
         self._sock: socket.socket | None = sock
         self._fd = sock.fileno()
         self.peer = peer
+        # What is known of the other end if this is TLS and its handshake is over.
+        self.tls: TlsPeer | None = None
         # Why nothing is read at present: a set of PAUSE bits. `_reading` says whether the loop watches the socket.
         self._pauses = 0
         self._reading = False
@@ -205,9 +212,7 @@ class Pump:
             return
         outbox = endpoint.outbox
         if outbox.barrier and self._board.holds(outbox):
-            if self._writing:
-                self._writing = False
-                self._board.loop.remove_writer(self._fd)
+            self._watch_writing(False)
             return
         try:
             views = outbox.views(PIECES_MAX)
@@ -224,23 +229,30 @@ class Pump:
             outbox.calm_down()
             self._drop(f"writing failed: {error}")
             return
-        self._after_flush(outbox, endpoint)
+        self._after_flush(outbox, endpoint, outbox.pending())
 
-    def _after_flush(self, outbox: Any, endpoint: Endpoint) -> None:
-        pending = outbox.pending()
+    def _after_flush(self, outbox: Any, endpoint: Endpoint, pending: int) -> None:
+        """`pending` octets wait for the socket."""
         calmed = outbox.calm_down()
-        if pending and not self._writing:
-            self._writing = True
-            self._board.loop.add_writer(self._fd, self._writable)
-        elif not pending and self._writing:
-            self._writing = False
-            self._board.loop.remove_writer(self._fd)
+        if pending:
+            self._watch_writing(True)
+        elif self._writing:
+            self._watch_writing(False)
         if self._pauses & PAUSE_FLOODED and not outbox.flooded():
             self.resume_reading(PAUSE_FLOODED)
         if calmed:
             endpoint.calmed()
         if self._closing and not outbox.pending():
             self._say_goodbye()
+
+    def _watch_writing(self, watch: bool) -> None:
+        """Whether the loop is to say when the socket takes more."""
+        if watch and not self._writing:
+            self._writing = True
+            self._board.loop.add_writer(self._fd, self._writable)
+        elif not watch and self._writing:
+            self._writing = False
+            self._board.loop.remove_writer(self._fd)
 
     def _writable(self) -> None:
         self.flush()
@@ -291,9 +303,7 @@ class Pump:
         if sock is None:
             return
         self.pause_reading(PAUSE_CLOSING)
-        if self._writing:
-            self._writing = False
-            self._board.loop.remove_writer(self._fd)
+        self._watch_writing(False)
         if self._drain_timer is not None:
             self._drain_timer.cancel()
         sock.close()
@@ -308,12 +318,23 @@ class Pump:
         self._board.kick()
 
 
+MakePump = Callable[[Switchboard, socket.socket, tuple[str, int]], Pump]
+
+
 class Listener:
     """A listening socket. Accepts in small batches, and pauses while the process runs out of file descriptors."""
 
-    def __init__(self, board: Switchboard, host: str, port: int, accept: Callable[[Pump], None]) -> None:
+    def __init__(
+        self,
+        board: Switchboard,
+        host: str,
+        port: int,
+        accept: Callable[[Pump], None],
+        make_pump: MakePump = Pump,
+    ) -> None:
         self._board = board
         self._accept = accept
+        self._make_pump = make_pump
         self._resume: asyncio.TimerHandle | None = None
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._sock = socket.socket(family, socket.SOCK_STREAM)
@@ -350,7 +371,7 @@ class Listener:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # A peer that vanished without heartbeats is noticed by the kernel at least.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            self._accept(Pump(self._board, sock, (peer[0], peer[1])))
+            self._accept(self._make_pump(self._board, sock, (peer[0], peer[1])))
         self._board.kick()
 
     def _pause(self) -> None:

@@ -13,6 +13,7 @@ from leveret.broker.access import Access
 from leveret.broker.identity import Identity
 from leveret.errors import AmqpError, HardError, LoginRefused
 from leveret.runtime.log import get_logger
+from leveret.session.certified import certified_name, mechanisms_of
 from leveret.session.suspension import FOR_LOGIN
 from leveret.wire.connection_methods import (
     ConnectionOpen,
@@ -23,12 +24,14 @@ from leveret.wire.connection_methods import (
     ConnectionTuneOk,
 )
 from leveret.wire.negotiation import agree
-from leveret.wire.sasl import MECHANISMS, Credentials, parse_response
+from leveret.wire.sasl import EXTERNAL, Credentials, check_mechanism, parse_response
 
 if TYPE_CHECKING:
     from leveret.session.session import Session
 
 log = get_logger(__name__)
+
+PROTOCOL = "amqp"
 
 CAPABILITIES: dict[str, Any] = {
     "publisher_confirms": True,
@@ -56,14 +59,17 @@ def server_properties(cluster_name: str) -> dict[str, Any]:
 
 
 def send_start(session: Session) -> None:
-    session.send(
-        ConnectionStart(0, 9, server_properties(session.settings.cluster_name), " ".join(MECHANISMS).encode(), b"en_US")
-    )
+    mechanisms = " ".join(mechanisms_of(session)).encode()
+    session.send(ConnectionStart(0, 9, server_properties(session.settings.cluster_name), mechanisms, b"en_US"))
 
 
 def start_ok(session: Session, method: ConnectionStartOk) -> None:
     session.client_properties = method.client_properties
     session.mechanism = method.mechanism
+    check_mechanism(method.mechanism, mechanisms_of(session))
+    if method.mechanism == EXTERNAL:
+        _log_in_by_certificate(session)
+        return
     try:
         credentials = parse_response(method.mechanism, method.response)
     except AmqpError as error:
@@ -78,6 +84,17 @@ def start_ok(session: Session, method: ConnectionStartOk) -> None:
     else:
         session.suspend(FOR_LOGIN)
         session.own_task(asyncio.ensure_future(_authenticate(session, credentials)))
+
+
+def _log_in_by_certificate(session: Session) -> None:
+    user = "?"
+    try:
+        user = certified_name(session, PROTOCOL)
+        identity = session.broker.logins.admit(user, session.peer[0], PROTOCOL)
+    except LoginRefused as error:
+        refuse_login(session, user, error.reason)
+    else:
+        accept_login(session, identity)
 
 
 async def _authenticate(session: Session, credentials: Credentials) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from leveret.runtime.certificate import LoginName
 from leveret.wire import limits
 
 
@@ -18,4 +19,7 @@ class SessionSettings(msgspec.Struct, frozen=True):
     ack_timeout_action: str = "requeue"
     # The largest frame of the stream protocol.
     stream_frame_max: int = limits.STREAM_FRAME_MAX
+    # How clients may log in, in the order of the offer; and what of a certificate is the user's name with EXTERNAL.
+    mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN")
+    external_name: LoginName = "cn"
     cluster_name: str = "leveret"

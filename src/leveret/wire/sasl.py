@@ -1,14 +1,18 @@
-"""The login responses of PLAIN and AMQPLAIN: from octets to a user and a password.
+"""Login mechanisms: which are offered, and the responses of PLAIN and AMQPLAIN: from octets to a user and a password.
 
 Never checks a password, and never puts a response into an error text: those are logged. Called by session/."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from leveret.core.tables import decode_table
 from leveret.errors import HardError
 from leveret.wire.limits import SASL_RESPONSE_BYTES_MAX
 
-__all__ = ["MECHANISMS", "Credentials", "parse_response"]
+__all__ = ["EXTERNAL", "MECHANISMS", "Credentials", "check_mechanism", "offered_mechanisms", "parse_response"]
+
+# The client is whom its certificate names. Its response is not looked at, as in RabbitMQ: clients send the oddest things.
+EXTERNAL = "EXTERNAL"
 
 
 class Credentials(NamedTuple):
@@ -18,6 +22,18 @@ class Credentials(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Credentials(user={self.user!r})"
+
+
+def offered_mechanisms(configured: Iterable[str], has_certificate: bool) -> list[str]:
+    """What a client may log in by: of what is configured, EXTERNAL only with a certificate that was verified."""
+    return [name for name in configured if name in MECHANISMS or (name == EXTERNAL and has_certificate)]
+
+
+def check_mechanism(mechanism: str, offered: Iterable[str]) -> None:
+    """Raises HardError 503 in RabbitMQ's words if the mechanism was not offered."""
+    if mechanism not in offered:
+        known = mechanism in MECHANISMS or mechanism == EXTERNAL
+        raise HardError(503, f"{'invalid' if known else 'unknown'} authentication mechanism '{mechanism}'")
 
 
 def parse_response(mechanism: str, response: bytes) -> Credentials:
@@ -63,5 +79,5 @@ def _decode_user(mechanism: str, user: bytes) -> str:
         raise HardError(502, f"{mechanism} response invalid: the user's name is not UTF-8") from None
 
 
-# What connection.start offers, in this order.
+# Mechanisms whose response names a user and a password.
 MECHANISMS = {"PLAIN": _parse_plain, "AMQPLAIN": _parse_amqplain}

@@ -6,35 +6,15 @@ import asyncio
 import contextlib
 import errno
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import uvloop
 
-from leveret.core.outbox import Outbox
 from leveret.runtime import network
 from leveret.runtime.network import Listener, Pump, Switchboard
-
-
-class Recorder:
-    """An endpoint that keeps what it receives."""
-
-    def __init__(self, board: Switchboard) -> None:
-        self.outbox = Outbox(board.dirty, board.spares)
-        self.octets = b""
-        self.calms = 0
-        self.losses: list[str] = []
-
-    def received(self, data: bytearray, size: int) -> None:
-        self.octets += bytes(data[:size])
-
-    def calmed(self) -> None:
-        self.calms += 1
-
-    def lost(self, reason: str) -> None:
-        self.losses.append(reason)
+from tests.unit.runtime.endpoints import Recorder, run, until
 
 
 class Pair:
@@ -77,20 +57,6 @@ async def connected(send_buffer: int | None = None) -> AsyncIterator[Pair]:
     with theirs:
         yield Pair(board, pump, endpoint, theirs)
         pump.abort("the test is over")
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    """Waits for what no event tells, such as a callback of the code under test."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + 5
-    while not condition():
-        assert loop.time() < deadline, "still not so after 5 s"
-        await asyncio.sleep(0.002)
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(test())  # type: ignore[arg-type]
 
 
 def test_bytes_go_both_ways() -> None:

@@ -12,9 +12,10 @@ from leveret.broker.access import Access
 from leveret.broker.identity import Identity
 from leveret.errors import AmqpError, HardError, LoginRefused
 from leveret.runtime.log import get_logger
+from leveret.session.certified import certified_name, mechanisms_of
 from leveret.session.suspension import FOR_LOGIN
 from leveret.wire import stream_commands as commands
-from leveret.wire.sasl import MECHANISMS, Credentials, parse_response
+from leveret.wire.sasl import EXTERNAL, Credentials, parse_response
 from leveret.wire.stream_codes import Code
 from leveret.wire.stream_commands import Command
 
@@ -44,7 +45,7 @@ def take_step(session: StreamSession, command: Command) -> None:
         session.client_properties = command.properties
         session.send(commands.PeerPropertiesResponse(command.correlation_id, Code.OK, server_properties(session)))
     elif isinstance(command, commands.SaslHandshake) and session.step is Step.STARTING:
-        session.send(commands.SaslHandshakeResponse(command.correlation_id, Code.OK, list(MECHANISMS)))
+        session.send(commands.SaslHandshakeResponse(command.correlation_id, Code.OK, mechanisms_of(session)))
     elif isinstance(command, commands.SaslAuthenticate) and session.step is Step.STARTING:
         log_in(session, command)
     elif isinstance(command, commands.Tune) and session.step is Step.LOGGED_IN:
@@ -76,9 +77,12 @@ def server_properties(session: StreamSession) -> dict[str, str]:
 
 def log_in(session: StreamSession, command: commands.SaslAuthenticate) -> None:
     session.mechanism = command.mechanism
-    if command.mechanism not in MECHANISMS:
+    if command.mechanism not in mechanisms_of(session):
         session.broker.logins.refuse(PROTOCOL)
-        end(session, command, Code.SASL_MECHANISM_NOT_SUPPORTED, "?", "unknown mechanism")
+        end(session, command, Code.SASL_MECHANISM_NOT_SUPPORTED, "?", "a mechanism that is not offered")
+        return
+    if command.mechanism == EXTERNAL:
+        _log_in_by_certificate(session, command)
         return
     try:
         credentials = parse_response(command.mechanism, command.data)
@@ -91,6 +95,17 @@ def log_in(session: StreamSession, command: commands.SaslAuthenticate) -> None:
         accept(session, command, identity)
     else:
         session.wait_for(_authenticate(session, command, credentials), FOR_LOGIN)
+
+
+def _log_in_by_certificate(session: StreamSession, command: commands.SaslAuthenticate) -> None:
+    user = "?"
+    try:
+        user = certified_name(session, PROTOCOL)
+        identity = session.broker.logins.admit(user, session.peer[0], PROTOCOL)
+    except LoginRefused as error:
+        end(session, command, _code_of(error), user, error.reason)
+    else:
+        accept(session, command, identity)
 
 
 async def _authenticate(session: StreamSession, command: commands.SaslAuthenticate, credentials: Credentials) -> None:
@@ -106,8 +121,11 @@ async def _authenticate(session: StreamSession, command: commands.SaslAuthentica
     if refusal is None:
         accept(session, command, identity)
     else:
-        code = Code.SASL_AUTHENTICATION_FAILURE_LOOPBACK if refusal.wrong_place else Code.AUTHENTICATION_FAILURE
-        end(session, command, code, credentials.user, refusal.reason)
+        end(session, command, _code_of(refusal), credentials.user, refusal.reason)
+
+
+def _code_of(refusal: LoginRefused) -> int:
+    return Code.SASL_AUTHENTICATION_FAILURE_LOOPBACK if refusal.wrong_place else Code.AUTHENTICATION_FAILURE
 
 
 def accept(session: StreamSession, command: commands.SaslAuthenticate, identity: Identity) -> None:

@@ -1,0 +1,745 @@
+"""TLS on a pump: octets both ways, bounds, handshakes that are slow, false or many, and every way to end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leveret.runtime import network, tls_pump
+from leveret.runtime.network import PAUSE_SESSION, RECEIVE_BYTES, Listener, Pump, Switchboard
+from leveret.runtime.tls import ServerCertificates, TlsOptions
+from leveret.runtime.tls_pump import CHUNK_BYTES, SEALED_BYTES, TlsDoor, TlsPump
+from tests.conformance.authority import Authority
+from tests.unit.runtime.endpoints import Recorder, run, until
+
+
+class TlsClient:
+    """The other end, with its socket and its TLS in the hands of the test."""
+
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
+        self.sock = sock
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.ssl = context.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
+        self.loop = asyncio.get_running_loop()
+
+    async def shake_hands(self) -> None:
+        while True:
+            try:
+                self.ssl.do_handshake()
+            except ssl.SSLWantReadError:
+                await self.send_sealed()
+                await self.receive()
+            else:
+                await self.send_sealed()
+                return
+
+    async def send_sealed(self) -> None:
+        await self.loop.sock_sendall(self.sock, self.outgoing.read())
+
+    async def receive(self) -> None:
+        octets = await asyncio.wait_for(self.loop.sock_recv(self.sock, 1 << 20), 5)
+        if octets:
+            self.incoming.write(octets)
+        else:
+            self.incoming.write_eof()
+
+    async def write(self, octets: bytes) -> None:
+        self.ssl.write(octets)
+        await self.send_sealed()
+
+    async def read(self, size: int) -> bytes:
+        """Up to so much; less only if the broker said that it has no more. Raises SSLEOFError if it did not say so."""
+        octets = bytearray()
+        while len(octets) < size:
+            try:
+                piece = self.ssl.read(1 << 20)
+            except ssl.SSLWantReadError:
+                await self.receive()
+                continue
+            except ssl.SSLZeroReturnError:
+                break
+            if not piece:
+                break
+            octets += piece
+        return bytes(octets)
+
+
+class Pair:
+    """A pump on one end, a client on the other."""
+
+    def __init__(self, board: Switchboard, pump: TlsPump, endpoint: Recorder, client: TlsClient) -> None:
+        self.board = board
+        self.pump = pump
+        self.endpoint = endpoint
+        self.client = client
+
+    def write(self, octets: bytes) -> None:
+        self.endpoint.outbox.write(octets)
+        self.board.kick()
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+class Doors:
+    """Makes pairs whose server has the authority's certificate."""
+
+    def __init__(self, authority: Authority) -> None:
+        self.authority = authority
+        papers = authority.server()
+        self.certificates = ServerCertificates(
+            TlsOptions(
+                certificate=str(papers.certificate), key=str(papers.key), verify="optional", ca=str(authority.file)
+            )
+        )
+        self.context = authority.context()
+        self.door: TlsDoor
+
+    @asynccontextmanager
+    async def stranger(self, send_buffer: int | None = None) -> AsyncIterator[Pair]:
+        """The handshake is still to come."""
+        loop = asyncio.get_running_loop()
+        board = Switchboard(loop)
+        self.door = TlsDoor(loop, self.certificates)
+        ours, theirs = socket.socketpair()
+        if send_buffer is not None:
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        pump, endpoint = self.door(board, ours, ("peer", 1)), Recorder(board)
+        assert isinstance(pump, TlsPump)
+        pump.start(endpoint)
+        with theirs:
+            yield Pair(board, pump, endpoint, TlsClient(theirs, self.context))
+            pump.abort("the test is over")
+
+    @asynccontextmanager
+    async def connected(self, send_buffer: int | None = None) -> AsyncIterator[Pair]:
+        async with self.stranger(send_buffer) as pair:
+            await pair.client.shake_hands()
+            yield pair
+
+
+@pytest.fixture
+def doors(authority: Authority) -> Doors:
+    return Doors(authority)
+
+
+# ---- octets
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_octets_go_both_ways(doors: Doors, version: ssl.TLSVersion) -> None:
+    doors.context.maximum_version = version
+
+    async def test() -> None:
+        async with doors.connected() as pair:
+            assert pair.pump.tls is None or pair.endpoint.octets == b""
+            await pair.client.write(b"hello")
+            await until(lambda: pair.endpoint.octets == b"hello")
+            pair.write(b"good ")
+            pair.write(b"day")
+            assert await pair.client.read(8) == b"good day"
+            assert pair.pump.tls is not None
+            assert pair.pump.tls.protocol == ("tlsv1.2" if version == ssl.TLSVersion.TLSv1_2 else "tlsv1.3")
+            assert pair.pump.tls.certificate is None
+            assert doors.door.handshakes_total == 1
+
+    run(test)
+
+
+def test_the_first_words_may_come_with_the_end_of_the_handshake(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.stranger() as pair:
+            client = pair.client
+            with pytest.raises(ssl.SSLWantReadError):
+                client.ssl.do_handshake()
+            await client.send_sealed()
+            await client.receive()
+            client.ssl.do_handshake()
+            client.ssl.write(b"eager")
+            await client.send_sealed()
+            await until(lambda: pair.endpoint.octets == b"eager")
+
+    run(test)
+
+
+def test_one_who_is_held_up_at_the_end_of_his_handshake_loses_nothing(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.stranger() as pair:
+            client = pair.client
+            with pytest.raises(ssl.SSLWantReadError):
+                client.ssl.do_handshake()
+            await client.send_sealed()
+            await client.receive()
+            client.ssl.do_handshake()
+            client.ssl.write(b"eager")
+            await client.send_sealed()
+            # Between the turn that reads and the turn that shakes hands.
+            pair.pump._readable()
+            pair.pump.pause_reading(PAUSE_SESSION)
+            await until(lambda: pair.pump.tls)
+            await asyncio.sleep(0.02)
+            assert pair.endpoint.octets == b""
+            pair.pump.resume_reading()
+            # And paused again before the loop comes to it.
+            pair.pump.pause_reading()
+            await asyncio.sleep(0.02)
+            assert pair.endpoint.octets == b""
+            pair.pump.resume_reading()
+            await until(lambda: pair.endpoint.octets == b"eager")
+
+    run(test)
+
+
+def test_nothing_stays_inside_openssl(doors: Doors) -> None:
+    """However the stream is cut into records and chunks: when the socket is empty, the session has got everything."""
+
+    async def test() -> None:
+        async with doors.connected() as pair:
+            sent = b""
+            for size in (1, 100, 16383, 16384, 16385, 65536, CHUNK_BYTES, RECEIVE_BYTES, RECEIVE_BYTES + 1, 600_000):
+                body = bytes([size % 251]) * size
+                await pair.client.write(body)
+                sent += body
+                await until(lambda: len(pair.endpoint.octets) == len(sent))  # noqa: B023
+            assert pair.endpoint.octets == sent
+
+    run(test)
+
+
+def test_records_in_any_pieces(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.connected() as pair:
+            for letter in b"abcdefghij":
+                pair.client.ssl.write(bytes([letter]) * 30)
+            octets = pair.client.outgoing.read()
+            for at in range(0, len(octets), 7):
+                pair.client.sock.send(octets[at : at + 7])
+                await asyncio.sleep(0)
+            await until(lambda: len(pair.endpoint.octets) == 300)
+            assert pair.endpoint.octets == b"".join(bytes([letter]) * 30 for letter in b"abcdefghij")
+
+    run(test)
+
+
+def test_a_paused_pump_hands_over_nothing_more_and_loses_nothing(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.connected() as pair:
+            await pair.client.write(b"x")
+            await until(lambda: pair.endpoint.octets == b"x")
+            pair.pump.pause_reading()
+            for _ in range(20):
+                await pair.client.write(b"waiting ")
+            await asyncio.sleep(0.05)
+            assert pair.endpoint.octets == b"x"
+            pair.pump.resume_reading()
+            await until(lambda: pair.endpoint.octets == b"x" + b"waiting " * 20)
+
+    run(test)
+
+
+def test_a_session_that_pauses_in_the_middle_gets_the_chunk_and_no_more(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.connected() as pair:
+            received = pair.endpoint.received
+
+            def pause(data: bytearray, size: int) -> None:
+                received(data, size)
+                pair.pump.pause_reading()
+
+            pair.endpoint.received = pause  # type: ignore[method-assign]
+            for _ in range(4):
+                pair.client.ssl.write(b"12345678")
+            await pair.client.send_sealed()
+            await until(lambda: pair.endpoint.octets)
+            assert pair.endpoint.octets == b"12345678" * 4
+            await pair.client.write(b"later")
+            await asyncio.sleep(0.02)
+            assert pair.endpoint.octets == b"12345678" * 4
+            pair.pump.resume_reading()
+            await until(lambda: pair.endpoint.octets.endswith(b"later"))
+
+    run(test)
+
+
+# ---- out, and one who does not read
+
+
+def test_a_slow_reader_gets_everything_in_order_and_calm_is_told(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.connected(send_buffer=4096) as pair:
+            body = bytes(range(256)) * 4000
+            for _ in range(3):
+                pair.write(b"head")
+                pair.endpoint.outbox.refer(body, 0, len(body))
+            pair.write(b"the end")
+            assert pair.endpoint.outbox.congested
+            expected = (b"head" + body) * 3 + b"the end"
+            assert await pair.client.read(len(expected)) == expected
+            await until(lambda: pair.endpoint.calms == 1)
+            assert not pair.endpoint.outbox.congested
+
+    run(test)
+
+
+def test_little_is_sealed_for_one_who_does_not_read(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.connected(send_buffer=4096) as pair:
+            body = bytes(50_000_000)
+            pair.endpoint.outbox.refer(body, 0, len(body), True)
+            pair.board.kick()
+            await asyncio.sleep(0.05)
+            outbox, pump = pair.endpoint.outbox, pair.pump
+            sealed = len(pump._sealed) + pump._outgoing.pending
+            assert 0 < sealed < SEALED_BYTES + 1024
+            # What the kernel holds, what is sealed, and the rest where it was.
+            assert outbox.pending() > len(body) - 1_000_000
+            # He is still listened to: these are deliveries, no answers.
+            await pair.client.write(b"ack")
+            await until(lambda: pair.endpoint.octets == b"ack")
+
+    run(test)
+
+
+def test_small_pieces_share_records(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.connected() as pair:
+            for number in range(200):
+                pair.endpoint.outbox.write(b"small")
+                pair.endpoint.outbox.refer(bytes([number]) * 10, 0, 10)
+            pair.board.kick()
+            await asyncio.sleep(0.02)
+            sealed = pair.client.sock.recv(1 << 20)
+            # 400 pieces, of which 64 go at a time. Tickets are not sent where certificates are asked for.
+            assert len(sealed) < 200 * 15 + 8 * 30
+            pair.client.incoming.write(sealed)
+            assert await pair.client.read(3000) == b"".join(b"small" + bytes([each]) * 10 for each in range(200))
+
+    run(test)
+
+
+def test_one_who_does_not_read_is_not_read_until_he_does(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.connected() as pair:
+            pair.write(bytes(17_500_000))
+            await pair.client.write(b"first")
+            await until(lambda: pair.endpoint.octets == b"first")
+            assert pair.pump.flooded
+            await pair.client.write(b"second")
+            await asyncio.sleep(0.05)
+            assert pair.endpoint.octets == b"first"
+            await pair.client.read(17_500_000)
+            await until(lambda: pair.endpoint.octets == b"firstsecond")
+
+    run(test)
+
+
+def test_nothing_is_sent_before_it_is_on_disk(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.connected() as pair:
+            pair.write(b"safe ")
+            assert await pair.client.read(5) == b"safe "
+            pair.endpoint.outbox.barrier = 7
+            pair.write(b"answer")
+            await asyncio.sleep(0.05)
+            with pytest.raises(BlockingIOError):
+                pair.client.sock.recv(1)
+            pair.board.batch_synced(7)
+            assert await pair.client.read(6) == b"answer"
+
+    run(test)
+
+
+def test_what_is_sealed_leaves_while_the_rest_waits_for_the_disk(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.connected(send_buffer=4096) as pair:
+            pair.write(bytes(SEALED_BYTES))
+            await asyncio.sleep(0.02)
+            assert pair.pump._sealed
+            pair.endpoint.outbox.barrier = 3
+            pair.write(b"answer")
+            assert await pair.client.read(SEALED_BYTES) == bytes(SEALED_BYTES)
+            await asyncio.sleep(0.05)
+            assert pair.endpoint.outbox.pending() == 6
+            pair.board.batch_synced(3)
+            assert await pair.client.read(6) == b"answer"
+
+    run(test)
+
+
+def test_one_who_makes_tls_answer_without_reading_is_dropped(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls_pump, "UNREAD_BYTES_MAX", 50_000)
+
+    async def test() -> None:
+        async with doors.connected(send_buffer=4096) as pair:
+            pair.write(bytes(SEALED_BYTES))
+            await asyncio.sleep(0.02)
+            pair.pump._outgoing.write(b"an answer")
+            await pair.client.write(b"new keys, please")
+            await until(lambda: pair.endpoint.losses)
+            assert pair.endpoint.losses == ["the peer does not read what TLS answers"]
+
+    run(test)
+
+
+# ---- the handshake
+
+
+def test_a_handshake_has_a_deadline(doors: Doors, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    monkeypatch.setattr(tls_pump, "HANDSHAKE_DEADLINE_S", 0.1)
+
+    async def test() -> None:
+        async with doors.stranger() as pair:
+            await until(lambda: pair.endpoint.losses)
+            assert pair.endpoint.losses == ["TLS handshake timeout"]
+            assert doors.door.handshakes_failed_total == 1
+
+    with caplog.at_level(logging.INFO):
+        run(test)
+
+
+def test_octet_by_octet_is_too_slow_and_disturbs_nobody(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls_pump, "HANDSHAKE_DEADLINE_S", 0.3)
+
+    async def test() -> None:
+        async with doors.stranger() as slow, doors.connected() as other:
+            with pytest.raises(ssl.SSLWantReadError):
+                slow.client.ssl.do_handshake()
+            hello = slow.client.outgoing.read()
+            rounds = 0
+            for at in range(len(hello)):
+                if slow.endpoint.losses:
+                    break
+                slow.client.sock.send(hello[at : at + 1])
+                other.write(b"ping")
+                assert await other.client.read(4) == b"ping"
+                await asyncio.sleep(0.005)
+                rounds += 1
+            assert slow.endpoint.losses == ["TLS handshake timeout"]
+            assert rounds > 10
+
+    run(test)
+
+
+def test_a_handshake_that_was_made_has_no_deadline_any_more(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls_pump, "HANDSHAKE_DEADLINE_S", 0.1)
+
+    async def test() -> None:
+        async with doors.connected() as pair:
+            await asyncio.sleep(0.2)
+            await pair.client.write(b"hello")
+            await until(lambda: pair.endpoint.octets == b"hello")
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("octets", "reason"),
+    [
+        (b"AMQP\x00\x00\x09\x01", "the client speaks AMQP without TLS"),
+        (b"GET / HTTP/1.1\r\n\r\n", "http request"),
+        (bytes(100), "wrong version number"),
+        (b"\x16\x03\x01\x00\x05hello", "unexpected message"),
+        (b"\xff" * 300, "wrong version number"),
+    ],
+)
+def test_what_is_no_tls_is_refused_and_logged(
+    doors: Doors, octets: bytes, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged: list[dict[str, Any]] = []
+    monkeypatch.setattr(tls_pump.log, "info", lambda event, **more: logged.append({"event": event, **more}))
+
+    async def test() -> None:
+        async with doors.stranger() as pair:
+            pair.client.sock.send(octets)
+            # The alert, and the end.
+            with contextlib.suppress(ConnectionResetError):
+                while await asyncio.wait_for(pair.client.loop.sock_recv(pair.client.sock, 4096), 5):
+                    pass
+            pair.client.sock.close()
+            await until(lambda: pair.endpoint.losses == ["closed"])
+            assert (pair.endpoint.octets, doors.door.handshakes_failed_total) == (b"", 1)
+
+    run(test)
+    assert [(each["event"], each["peer"]) for each in logged] == [("TLS handshake failed", "peer:1")]
+    assert logged[0]["reason"].startswith(reason)
+
+
+def test_one_who_leaves_in_his_handshake_is_forgotten(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.stranger() as pair:
+            with pytest.raises(ssl.SSLWantReadError):
+                pair.client.ssl.do_handshake()
+            pair.client.sock.send(pair.client.outgoing.read()[:50])
+            pair.client.sock.close()
+            await until(lambda: pair.endpoint.losses == ["closed by peer"])
+            assert pair.board.open_pumps == 0
+
+    run(test)
+
+
+def test_one_who_is_dropped_while_he_waits_for_his_turn(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.stranger() as pair:
+            with pytest.raises(ssl.SSLWantReadError):
+                pair.client.ssl.do_handshake()
+            await pair.client.send_sealed()
+            pair.pump._readable()
+            pair.pump.abort("enough")
+            await asyncio.sleep(0.02)
+            assert pair.endpoint.losses == ["enough"]
+
+    run(test)
+
+
+def test_a_crowd_of_handshakes_leaves_others_their_turns(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each turn of the loop makes one handshake here, and others run in between."""
+    monkeypatch.setattr(tls_pump, "HANDSHAKE_TURN_S", 0.0)
+    order: list[str] = []
+
+    class Slow:
+        peer = ("peer", 1)
+
+        def shake_hands(self) -> None:
+            order.append("handshake")
+            if len(order) == 1:
+                asyncio.get_running_loop().call_soon(order.append, "other")
+
+    async def test() -> None:
+        door = TlsDoor(asyncio.get_running_loop(), doors.certificates)
+        for _ in range(3):
+            door.enqueue(Slow())  # type: ignore[arg-type]
+        await until(lambda: len(order) == 4)
+        assert order == ["handshake", "other", "handshake", "handshake"]
+
+    run(test)
+
+
+def test_a_mistake_in_one_handshake_keeps_nobody_out(doors: Doors) -> None:
+    class Broken:
+        peer = ("peer", 1)
+        aborted = ""
+
+        def shake_hands(self) -> None:
+            raise RuntimeError("a mistake")
+
+        def abort(self, reason: str) -> None:
+            self.aborted = reason
+
+    async def test() -> None:
+        broken = Broken()
+        async with doors.stranger() as pair:
+            doors.door.enqueue(broken)  # type: ignore[arg-type]
+            await pair.client.shake_hands()
+            await pair.client.write(b"hello")
+            await until(lambda: pair.endpoint.octets == b"hello")
+        assert broken.aborted == "internal error"
+
+    run(test)
+
+
+# ---- the end
+
+
+def test_closing_sends_what_is_left_and_says_that_it_is_all(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.connected(send_buffer=4096) as pair:
+            await pair.client.write(b"x")
+            await until(lambda: pair.endpoint.octets == b"x")
+            pair.write(bytes(500_000) + b"goodbye")
+            pair.pump.close()
+            await pair.client.write(b"late")
+            # With a close_notify at the end; without it this raises.
+            assert (await pair.client.read(1 << 40)).endswith(b"goodbye")
+            assert pair.endpoint.losses == []
+            pair.client.sock.close()
+            await until(lambda: pair.endpoint.losses == ["closed"])
+            assert pair.endpoint.octets == b"x"
+
+    run(test)
+
+
+def test_closing_does_not_wait_for_ever(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "DRAIN_DEADLINE_S", 0.05)
+
+    async def test() -> None:
+        async with doors.connected(send_buffer=4096) as pair:
+            await asyncio.sleep(0.01)
+            pair.write(bytes(5_000_000))
+            pair.pump.close()
+            await until(lambda: pair.endpoint.losses == ["closed"])
+
+    run(test)
+
+
+def test_closing_before_the_handshake_is_over(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.stranger() as pair:
+            pair.pump.close()
+            assert await pair.client.loop.sock_recv(pair.client.sock, 100) == b""
+            pair.client.sock.close()
+            await until(lambda: pair.endpoint.losses == ["closed"])
+
+    run(test)
+
+
+def test_an_aborted_pump_is_closed_at_once_without_a_word(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.connected() as pair:
+            await asyncio.sleep(0.01)
+            pair.endpoint.outbox.write(b"unsent")
+            pair.pump.abort("enough")
+            assert pair.endpoint.losses == ["enough"]
+            assert pair.endpoint.outbox.pending() == 0
+            with pytest.raises(ssl.SSLEOFError):
+                await pair.client.read(1)
+
+    run(test)
+
+
+def test_a_peer_that_says_goodbye_is_answered(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.connected() as pair:
+            closed: list[Pump] = []
+            pair.pump.on_closed = closed.append
+            pair.client.ssl.write(b"last words")
+            with pytest.raises(ssl.SSLWantReadError):
+                pair.client.ssl.unwrap()
+            await pair.client.send_sealed()
+            await until(lambda: pair.endpoint.losses)
+            assert (pair.endpoint.octets, pair.endpoint.losses) == (b"last words", ["closed by peer"])
+            assert await pair.client.read(1) == b""
+            assert closed == [pair.pump]
+
+    run(test)
+
+
+def test_half_a_record_and_the_end_is_a_loss(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.connected() as pair:
+            await pair.client.write(b"whole")
+            pair.client.ssl.write(b"half of it never comes")
+            pair.client.sock.send(pair.client.outgoing.read()[:20])
+            pair.client.sock.close()
+            await until(lambda: pair.endpoint.losses)
+            assert (pair.endpoint.octets, pair.endpoint.losses) == (b"whole", ["closed by peer"])
+
+    run(test)
+
+
+def test_a_changed_record_ends_the_connection_behind_what_was_good(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.connected() as pair:
+            await asyncio.sleep(0.01)
+            pair.client.ssl.write(b"good")
+            good = pair.client.outgoing.read()
+            pair.client.ssl.write(b"changed")
+            changed = bytearray(pair.client.outgoing.read())
+            changed[-1] ^= 1
+            pair.client.sock.send(good + changed)
+            await until(lambda: pair.endpoint.losses)
+            assert pair.endpoint.octets == b"good"
+            assert pair.endpoint.losses[0].startswith("reading failed: decryption failed or bad record mac")
+            with pytest.raises(ssl.SSLError, match="BAD_RECORD_MAC"):
+                await pair.client.read(1)
+
+    run(test)
+
+
+def test_writing_to_one_who_has_gone_is_told_as_a_loss(doors: Doors) -> None:
+    async def test() -> None:
+        async with doors.connected() as pair:
+            await asyncio.sleep(0.01)
+            pair.pump.pause_reading()
+            pair.client.sock.close()
+            pair.write(b"anybody there?")
+            await until(lambda: pair.endpoint.losses)
+            assert pair.endpoint.losses[0].startswith("writing failed")
+            assert pair.endpoint.outbox.pending() == 0
+
+    run(test)
+
+
+def test_a_reset_is_told_as_a_loss(doors: Doors) -> None:
+    class Reset:
+        def __init__(self, real: socket.socket) -> None:
+            self._real = real
+
+        def recv_into(self, view: memoryview, size: int) -> int:
+            raise ConnectionResetError(104, "Connection reset by peer")
+
+        def close(self) -> None:
+            self._real.close()
+
+    async def test() -> None:
+        async with doors.connected() as pair:
+            await asyncio.sleep(0.01)
+            assert pair.pump._sock is not None
+            pair.pump._sock = Reset(pair.pump._sock)  # type: ignore[assignment]
+            await pair.client.write(b"x")
+            await until(lambda: pair.endpoint.losses)
+            assert pair.endpoint.losses == ["reading failed: [Errno 104] Connection reset by peer"]
+
+    run(test)
+
+
+# ---- whose certificate
+
+
+def test_a_verified_certificate_is_known_afterwards(doors: Doors, authority: Authority) -> None:
+    doors.context = authority.context(authority.client("ann", "ann"))
+
+    async def test() -> None:
+        async with doors.connected() as pair:
+            await until(lambda: pair.pump.tls)
+            assert pair.pump.tls is not None
+            assert pair.pump.tls.certificate_subject == "CN=ann"
+
+    run(test)
+
+
+def test_a_false_certificate_is_refused_with_its_reason(
+    doors: Doors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged: list[str] = []
+    monkeypatch.setattr(tls_pump.log, "info", lambda event, **more: logged.append(more["reason"]))
+    doors.context.load_cert_chain(*Authority(tmp_path).client("ann", "ann"))
+
+    async def test() -> None:
+        async with doors.connected() as pair:
+            # In TLS 1.3 the client is done before the server has looked.
+            with pytest.raises(ssl.SSLError, match="UNKNOWN_CA"):
+                await pair.client.read(1)
+            pair.client.sock.close()
+            await until(lambda: pair.endpoint.losses)
+            assert pair.pump.tls is None
+
+    run(test)
+    assert logged == ["the client's certificate is refused: unable to get local issuer certificate"]
+
+
+def test_a_listener_makes_pumps_of_this_kind(doors: Doors) -> None:
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+        board, accepted = Switchboard(loop), []
+        listener = Listener(board, "127.0.0.1", 0, accepted.append, TlsDoor(loop, doors.certificates))
+        with socket.create_connection((listener.host, listener.port)) as client:
+            await until(lambda: accepted)
+            assert isinstance(accepted[0], TlsPump)
+            assert accepted[0].peer == client.getsockname()
+        accepted[0].abort("over")
+        listener.close()
+
+    run(test)
