@@ -65,6 +65,8 @@ class PostOffice:
         self.unroutable_total = 0
         self.cycles_total = 0
         self.refused_total = 0
+        # Letters that were sent somewhere else than back, by reason; whether anybody took them or not.
+        self.dead_lettered_total = dict.fromkeys(REASONS, 0)
 
     def start(self, loop: asyncio.AbstractEventLoop, kick: Callable[[], None]) -> None:
         self._loop = loop
@@ -126,7 +128,9 @@ class PostOffice:
         if rules.retries and letter.reason in (REJECTED, DELIVERY_LIMIT) and self._retry_or_park(letter, vhost):
             return
         if rules.dead_letter_exchange is None:
+            self._office.lose(letter.reason)
             return
+        self.dead_lettered_total[letter.reason] += 1
         exchange = vhost.exchanges.get(rules.dead_letter_exchange)
         if exchange is None:
             self.unroutable_total += 1
@@ -176,4 +180,5 @@ class PostOffice:
         properties, keys = self._died(letter, rules.parking_lot)
         self._deliver(new_message(b"", keys[0], properties, message.body), [lot])
         self.parked_total += 1
+        self.dead_lettered_total[letter.reason] += 1
         return True

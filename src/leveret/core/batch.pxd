@@ -8,6 +8,7 @@ cdef class Publisher:
 cdef class Noting:
     cdef readonly unsigned long long id
     cdef public Py_ssize_t live
+    cdef public long long live_bytes
     cdef bint touched
     cdef bint closed
 

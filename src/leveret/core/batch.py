@@ -48,6 +48,8 @@ class Noting:
         self.id = id
         # Messages of its own that the log has.
         self.live = 0
+        # Octets of their bodies.
+        self.live_bytes = 0
         # True while the journal has it on its list of those with something to note.
         self.touched = False
         self.closed = False

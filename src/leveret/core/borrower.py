@@ -40,7 +40,7 @@ class Borrower(Subscriber):
         """What was taken is done with."""
         entry = self.taken
         self.taken = None
-        return self.queue.settle(entry)
+        return self.queue.withdraw(entry)
 
     def keep(self):
         """What was taken will be put back later."""

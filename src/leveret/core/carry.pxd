@@ -15,6 +15,10 @@ cdef class Carry:
     cdef bytearray partial
     cdef Py_ssize_t partial_size
     cdef readonly unsigned long long bytes_received
+    cdef readonly unsigned long long chunks_received
+    # See core.contract.Queue
+    cdef public object series
+    cdef public unsigned long long sampled
 
     cdef int take_chunk(self, bytearray data, Py_ssize_t size) except -1
     @cython.locals(count=Py_ssize_t, to="unsigned char*")

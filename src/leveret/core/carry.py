@@ -22,6 +22,9 @@ class Carry:
         self.partial = None
         self.partial_size = 0
         self.bytes_received = 0
+        self.chunks_received = 0
+        self.series = None
+        self.sampled = 0
 
     def take_chunk(self, data, size):
         self.chunk = data
@@ -29,6 +32,7 @@ class Carry:
         self.at = 0
         self.end = size
         self.bytes_received += size
+        self.chunks_received += 1
         return 0
 
     def fill_partial(self, need):

@@ -43,11 +43,20 @@ cdef class Channel:
     cdef readonly unsigned long long delivered_total
     cdef readonly unsigned long long acked_total
     cdef readonly unsigned long long rejected_total
+    cdef readonly unsigned long long handed_total
+    cdef readonly unsigned long long got_total
+    cdef readonly unsigned long long got_no_ack_total
+    cdef readonly unsigned long long get_empty_total
+    cdef readonly unsigned long long redelivered_total
+    # See core.contract.Queue
+    cdef public object series
+    cdef public unsigned long long sampled
     cdef readonly LateTags late_tags
     cdef readonly unsigned long long timed_out_total
     cdef readonly unsigned long long late_acks_total
 
     cpdef bint is_full(self)
+    cpdef unsigned long long activity(self) except? 0
     cpdef int hold(self, Entry entry, Subscriber holder) except -1
     cdef int ack(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int nack(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1

@@ -52,6 +52,14 @@ class Channel:
         self.delivered_total = 0
         self.acked_total = 0
         self.rejected_total = 0
+        # Of those that were delivered: without acks, by gets, and not for the first time. And gets that found nothing.
+        self.handed_total = 0
+        self.got_total = 0
+        self.got_no_ack_total = 0
+        self.get_empty_total = 0
+        self.redelivered_total = 0
+        self.series = None
+        self.sampled = 0
         # Tags that timed out; made with the first of them.
         self.late_tags = None
         # Deliveries that went back because nobody acknowledged them in time, and acks that came for them after all
@@ -79,6 +87,17 @@ class Channel:
             self.held_count += 1
             self.held_bytes += entry.message.body_size
         return 0
+
+    def activity(self):
+        """A number that grows with everything that happens here."""
+        return (
+            self.delivered_total
+            + self.acked_total
+            + self.rejected_total
+            + self.get_empty_total
+            + self.intake.published_total
+            + self.intake.confirmed_total
+        )
 
     # ---- acks from the client
 

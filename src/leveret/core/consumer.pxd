@@ -2,7 +2,7 @@ cimport cython
 
 from leveret.core.channel cimport Channel
 from leveret.core.content cimport write_deliver, write_get_ok
-from leveret.core.contract cimport GIVEN, LATER, Entry, Queue, Subscriber
+from leveret.core.contract cimport EMPTY, GIVEN, LATER, Entry, Queue, Subscriber
 from leveret.core.message cimport Message, shown
 
 

@@ -6,7 +6,7 @@ from leveret.core.contract import Subscriber
 
 if not cython.compiled:
     from leveret.core.content import write_deliver, write_get_ok
-    from leveret.core.contract import GIVEN, LATER
+    from leveret.core.contract import EMPTY, GIVEN, LATER
     from leveret.core.message import shown
 
 DELIVER_ID = b"\x00\x3c\x00\x3c"
@@ -57,6 +57,7 @@ class Consumer(Subscriber):
         channel.last_tag += 1
         channel.delivered_total += 1
         self.delivered_total += 1
+        channel.redelivered_total += entry.seen
         self.waited = 0
         channel.hold(entry, self)
         return write_deliver(
@@ -76,6 +77,8 @@ class Consumer(Subscriber):
         channel.last_tag += 1
         channel.delivered_total += 1
         self.delivered_total += 1
+        channel.handed_total += 1
+        channel.redelivered_total += redelivered
         self.waited = 0
         return write_deliver(
             channel.outbox,
@@ -112,6 +115,8 @@ class Getter(Subscriber):
         channel = self.channel
         channel.last_tag += 1
         channel.delivered_total += 1
+        channel.got_total += 1
+        channel.redelivered_total += entry.seen
         channel.hold(entry, self)
         return write_get_ok(
             channel.outbox,
@@ -129,6 +134,9 @@ class Getter(Subscriber):
         channel = self.channel
         channel.last_tag += 1
         channel.delivered_total += 1
+        channel.handed_total += 1
+        channel.got_no_ack_total += 1
+        channel.redelivered_total += redelivered
         return write_get_ok(
             channel.outbox,
             channel.number,
@@ -142,4 +150,5 @@ class Getter(Subscriber):
     def fetch(self):
         """Asks the queue for one message: true if it came, false if there is none, None if it will come from disk."""
         answer = self.queue.get(self)
+        self.channel.get_empty_total += answer == EMPTY
         return None if answer == LATER else answer == GIVEN

@@ -64,6 +64,9 @@ cdef class Queue:
     cdef public long long ack_timeout_ms
     cdef readonly bint ack_only
     cdef readonly bint deleted
+    # What statistics know of it, None while nothing happens here; and what `activity` was when they last looked
+    cdef public object series
+    cdef public unsigned long long sampled
 
     cpdef int publish(self, Message message) except -1
     cpdef int receive(self, Message message) except -1
@@ -71,6 +74,7 @@ cdef class Queue:
     cpdef int settle(self, Entry entry) except -1
     cpdef int requeue(self, Entry entry) except -1
     cpdef int give_back(self, Entry entry) except -1
+    cpdef int withdraw(self, Entry entry) except -1
     cpdef int discard(self, Entry entry) except -1
     cpdef int get(self, Subscriber getter) except -1
     cpdef object await_load(self, object call)
@@ -79,6 +83,7 @@ cdef class Queue:
     cpdef object subscribe(self, Subscriber subscriber)
     cpdef object unsubscribe(self, Subscriber subscriber)
     cpdef object ready_count(self)
+    cpdef unsigned long long activity(self) except? 0
     cpdef unsigned long long tail_position(self) except? 0
     cpdef object purge(self)
     cpdef Message dressed(self, Entry entry)

@@ -101,6 +101,8 @@ class Queue:
         "ledger",
         "name",
         "record",
+        "sampled",
+        "series",
         "single_active",
         "subscribers",
         "window",
@@ -122,6 +124,8 @@ class Queue:
         # True if a consumer cannot give a message back, nor reject it.
         self.ack_only = False
         self.deleted = False
+        self.series = None
+        self.sampled = 0
 
     def subscriber_count(self):
         return len(self.subscribers) if self.subscribers else 0
@@ -151,6 +155,10 @@ class Queue:
         """A quiet subscriber is done with the entry: back to its old place as if it had never left; `dispatch` hands it
         out."""
         return 0
+
+    def withdraw(self, entry):
+        """A quiet subscriber takes the message away for good: that is nobody's acknowledgement."""
+        return self.settle(entry)
 
     def discard(self, entry):
         """The entry was rejected without requeue."""
@@ -184,6 +192,10 @@ class Queue:
         raise AssertionError("a queue must say how it loses subscribers")
 
     def ready_count(self):
+        return 0
+
+    def activity(self):
+        """A number that grows with everything that happens here: the same again, and nothing did."""
         return 0
 
     def tail_position(self):

@@ -10,7 +10,7 @@ from leveret.core.office cimport Office
 from leveret.core.shelf cimport Shelf
 from leveret.core.sorted_slots cimport SortedSlots
 
-cdef Py_ssize_t SLOT_BYTES, RELEASED_A_STEP
+cdef Py_ssize_t SLOT_BYTES, BODY_SIZE, RELEASED_A_STEP
 cdef unsigned long long DELAYED, EPOCH_MS, SEQUENCE_MASK
 cdef int SEQUENCE_BITS
 
@@ -32,6 +32,7 @@ cdef class Delays:
     cdef unsigned long long sequence
     cdef unsigned long long doubtful_upto
     cdef readonly unsigned long long alarm_at
+    cdef readonly unsigned long long added_total
     cdef readonly unsigned long long released_total
     cdef readonly unsigned long long cancelled_total
 
@@ -51,10 +52,10 @@ cdef class Delays:
     cpdef object go_on(self)
     @cython.locals(location="unsigned long long", copy=Message)
     cdef int release(self, unsigned long long position, Message message) except -1
-    cdef int let_go(self, unsigned long long position, unsigned long long location) except -1
-    @cython.locals(location="unsigned long long")
+    cdef int let_go(self, unsigned long long position, unsigned long long location, unsigned int body_size) except -1
+    @cython.locals(location="unsigned long long", body_size="unsigned int")
     cpdef bint cancel(self, unsigned long long position) except -1
-    @cython.locals(slots=bytearray, p="const unsigned char*", i=Py_ssize_t)
+    @cython.locals(slots=bytearray, p="const unsigned char*", i=Py_ssize_t, at=Py_ssize_t)
     cpdef object clear(self)
     @cython.locals(load=Load, slots=bytearray, p="const unsigned char*", i=Py_ssize_t, at=Py_ssize_t, to=Py_ssize_t, position="unsigned long long")
     cpdef Load take_load(self, Journal journal)

@@ -15,6 +15,8 @@ if not cython.compiled:
     from leveret.core.pure_octets import read_u32, read_u64
 
 SLOT_BYTES = 32
+# Where a slot has it, see core.cold
+BODY_SIZE = 20
 DELAYED = 1 << 63
 EPOCH_MS = 1577836800000
 SEQUENCE_BITS = 22
@@ -55,6 +57,7 @@ class Delays:
         self.doubtful_upto = 0
         # When it will be rung, 0 if it will not.
         self.alarm_at = 0
+        self.added_total = 0
         self.released_total = 0
         self.cancelled_total = 0
 
@@ -70,6 +73,7 @@ class Delays:
 
     def add(self, message):
         """The message's stamp says when it is due."""
+        self.added_total += 1
         position = self.free_position(message.stamp)
         if self.ledger is not None and message.properties.persistent:
             self.ledger.journal.keep(self.ledger, message, position)
@@ -163,31 +167,33 @@ class Delays:
             self.owner.arrive_again(copy)
         else:
             self.owner.arrive(copy)
-        return self.let_go(position, location)
+        return self.let_go(position, location, message.body_size)
 
-    def let_go(self, position, location):
+    def let_go(self, position, location, body_size):
         if location == 0:
             return 0
         if self.shelf.pager.is_page(location):
             return self.shelf.pager.release(location)
-        return self.ledger.settle(position, location)
+        return self.ledger.settle(position, location, body_size)
 
     def cancel(self, position):
         """The message is not wanted any more: whether there was one."""
         if self.slots.find(position) < 0:
             return False
         location = self.slots.location_of(position)
+        body_size = self.slots.body_size_of(position)
         self.unkeep(position)
         self.slots.remove(position)
         self.cancelled_total += 1
-        self.let_go(position, location)
+        self.let_go(position, location, body_size)
         return True
 
     def clear(self):
         slots = self.slots.slots_from(0, self.slots.count)
         p = slots
         for i in range(self.slots.count):
-            self.let_go(read_u64(p, i * SLOT_BYTES), read_u64(p, i * SLOT_BYTES + 8))
+            at = i * SLOT_BYTES
+            self.let_go(read_u64(p, at), read_u64(p, at + 8), read_u32(p, at + BODY_SIZE))
         self.slots.clear()
         self.kept = {}
         self.kept_bytes = 0
@@ -246,7 +252,7 @@ class Delays:
                 # It cannot be read any more, which whoever read it has reported.
                 location = self.slots.location_of(position)
                 self.slots.remove(position)
-                self.let_go(position, location)
+                self.let_go(position, location, read_u32(load.slots, i * SLOT_BYTES + BODY_SIZE))
         self.go_on()
 
     def page_out(self, bytes_max):

@@ -58,6 +58,14 @@ cdef class Intake(Publisher):
     cdef readonly unsigned long long published_total
     cdef readonly unsigned long long returned_total
     cdef readonly unsigned long long refused_total
+    cdef readonly unsigned long long routed_total
+    cdef readonly unsigned long long dropped_total
+    cdef readonly unsigned long long confirmed_total
+    # Refused ones that came after others which are not confirmed yet, by number
+    cdef list nacked
+    # The size that messages have at present, and how many of it are not in the office's histogram yet
+    cdef Py_ssize_t usual_size
+    cdef unsigned long long usual_count
 
     @cython.locals(x_size=Py_ssize_t, key_at=Py_ssize_t, bits_at=Py_ssize_t, size=Py_ssize_t, route=Route, known="const unsigned char*", bits=int)
     cdef int begin(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
@@ -69,6 +77,7 @@ cdef class Intake(Publisher):
     cdef int body(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
     @cython.locals(message=Message, targets=tuple, properties=Properties, delay_ms="unsigned long long")
     cdef int complete(self, bytes body) except -1
+    cpdef object flush_sizes(self)
     cdef unsigned long long delay(self, Properties properties) except? 0
     @cython.locals(digest=bytes, properties=Properties)
     cdef int place_once(self, Message message, Exchange exchange, tuple targets, bint mandatory) except -1
@@ -77,6 +86,7 @@ cdef class Intake(Publisher):
     @cython.locals(returned=Message)
     cdef int give_back(self, Message message) except -1
     cdef int confirm(self, Message message, bint refused, bint known) except -1
+    @cython.locals(count="unsigned long long")
     cdef int acknowledge(self, unsigned long long upto_seq) except -1
     cpdef object flush_confirms(self)
     cpdef object abandon(self)

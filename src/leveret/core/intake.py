@@ -87,6 +87,13 @@ class Intake(Publisher):
         self.published_total = 0
         self.returned_total = 0
         self.refused_total = 0
+        # Copies that went to queues, messages that no queue wanted and that were not to be returned, acks that were sent.
+        self.routed_total = 0
+        self.dropped_total = 0
+        self.confirmed_total = 0
+        self.nacked = None
+        self.usual_size = 0
+        self.usual_count = 0
 
     # ---- frames
 
@@ -206,6 +213,10 @@ class Intake(Publisher):
         else:
             targets = self.router.resolve(self.route.exchange, [self.route.key], properties)
         message = make_message(self.route.address, properties, body)
+        if message.body_size != self.usual_size:
+            self.flush_sizes()
+            self.usual_size = message.body_size
+        self.usual_count += 1
         # In a transaction nothing has arrived before it is committed.
         message.stamp = delay_ms if self.pending is not None else self.office.now + delay_ms
         if len(self.properties.raw) > REMEMBERED_PROPERTIES_BYTES:
@@ -219,6 +230,11 @@ class Intake(Publisher):
             return self.place_once(message, self.route.exchange, targets, self.mandatory)
         self.place(message, self.route.exchange, targets, self.mandatory)
         return 0
+
+    def flush_sizes(self):
+        """The office's histogram gets what it has not seen: publishers repeat themselves, in this as well."""
+        self.office.sizes.note_many(self.usual_size, self.usual_count)
+        self.usual_count = 0
 
     def delay(self, properties):
         """How long the message is to wait; what becomes of its properties is in `timed_as`. May raise."""
@@ -250,8 +266,11 @@ class Intake(Publisher):
             exchange.unroutable_total += 1
             if mandatory:
                 self.give_back(message)
+            else:
+                self.dropped_total += 1
         else:
-            exchange.routed_total += 1
+            exchange.routed_total += count
+            self.routed_total += count
             message.lone = count == 1
             if self.journal is not None:
                 self.journal.room = count
@@ -283,6 +302,11 @@ class Intake(Publisher):
             self.flush_confirms()
             if self.confirmed_seq == self.publish_seq:
                 self.confirmed_seq += 1
+            else:
+                # A later ack covers its number as well, and must not count it.
+                if self.nacked is None:
+                    self.nacked = []
+                self.nacked.append(self.publish_seq + 1)
             self.publish_seq += 1
             return write_confirm(self.outbox, self.channel, NACK, self.publish_seq, 0)
         self.publish_seq += 1
@@ -310,8 +334,13 @@ class Intake(Publisher):
 
     def acknowledge(self, upto_seq):
         if self.confirmed_seq < upto_seq:
-            write_confirm(self.outbox, self.channel, ACK, upto_seq, upto_seq - self.confirmed_seq > 1)
+            count = upto_seq - self.confirmed_seq
+            write_confirm(self.outbox, self.channel, ACK, upto_seq, count > 1)
             self.confirmed_seq = upto_seq
+            while self.nacked and self.nacked[0] <= upto_seq:
+                del self.nacked[0]
+                count -= 1
+            self.confirmed_total += count
         return 0
 
     # ---- modes, for the session

@@ -272,6 +272,7 @@ class Journal:
         write_u32(p, self.current_at + 20, self.current_targets)
         segment = self.segment
         ledger.live += 1
+        ledger.live_bytes += message.body_size
         segment.live += 1
         segment.placed += 1
         segment.index_room(NOTE_BYTES)

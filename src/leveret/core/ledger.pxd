@@ -17,7 +17,7 @@ cdef class Ledger(Noting):
     cpdef int hand_out(self, unsigned long long position, unsigned int times, unsigned long long location) except -1
     cpdef int count(self, unsigned long long position, unsigned int times, unsigned long long location) except -1
     @cython.locals(segment="unsigned long long")
-    cpdef int settle(self, unsigned long long position, unsigned long long location) except -1
+    cpdef int settle(self, unsigned long long position, unsigned long long location, unsigned int body_size) except -1
     cdef int end_run(self) except -1
     cpdef bint note_again(self, unsigned long long segment) except -1
     cpdef object close(self)

@@ -33,10 +33,11 @@ class Ledger(Noting):
         """The message at this position alone was handed out for the nth time."""
         return self.journal.add_note(self.id, position, times, location >> 32, 0, COUNTED)
 
-    def settle(self, position, location):
+    def settle(self, position, location, body_size):
         """The message at this position is done with."""
         segment = location >> 32
         self.live -= 1
+        self.live_bytes -= body_size
         self.journal.release(location)
         if self.closed:
             return 0

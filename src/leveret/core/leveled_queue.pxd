@@ -10,6 +10,7 @@ from leveret.core.ready cimport ReadyList
 
 cdef class LeveledQueue(PlainQueue):
     cdef Levels levels
+    cdef readonly unsigned long long purged_total
 
     cdef int step_down(self) except -1
     @cython.locals(level=ReadyList)

@@ -8,12 +8,14 @@ from leveret.core.plain_queue import PlainQueue
 
 
 class LeveledQueue(PlainQueue):
-    __slots__ = ("levels",)
+    __slots__ = ("levels", "purged_total")
 
-    def __init__(self, name, record, single_active, shelf, ledger, lazy, priority_max):
-        PlainQueue.__init__(self, name, record, single_active, shelf, ledger, lazy)
+    def __init__(self, name, record, single_active, shelf, ledger, lazy, priority_max, office=None):
+        PlainQueue.__init__(self, name, record, single_active, shelf, ledger, lazy, office)
         # None for a queue without priorities.
         self.levels = None
+        # Of those that were discarded: by purges.
+        self.purged_total = 0
         if priority_max > 0:
             self.levels = Levels(self.ready, priority_max, shelf, ledger, lazy)
             self.by_priority = True
@@ -134,6 +136,17 @@ class LeveledQueue(PlainQueue):
     def tail_position(self):
         return self.ready.next_position if self.levels is None else self.levels.base.next_position
 
+    def in_memory(self):
+        """How many ready messages have their bodies in memory, and how many octets these are."""
+        if self.levels is None:
+            return self.ready.in_memory()
+        counts = [level.in_memory() for level in self.levels.used]
+        return sum([count for count, _ in counts]), sum([octets for _, octets in counts])
+
+    def head(self):
+        """The message that is handed out next, if it is in memory; else None."""
+        return self.ready.next_message() if self.ready.count > 0 and self.ready.has_next() else None
+
     def ready_entries(self):
         if self.levels is None:
             return self.ready.entries()
@@ -143,6 +156,7 @@ class LeveledQueue(PlainQueue):
         count = self.ready_total()
         self.clear()
         self.discarded_total += count
+        self.purged_total += count
         self.stop_awaiting()
         return count
 

@@ -1,6 +1,7 @@
 cimport cython
 
 from leveret.core.contract cimport ACCEPTED, Queue
+from leveret.core.histogram cimport Histogram
 from leveret.core.journal cimport Journal
 from leveret.core.message cimport Message
 
@@ -12,6 +13,7 @@ cdef enum:
     EXPIRED = 2
     MAXLEN = 3
     DELIVERY_LIMIT = 4
+    REASONS_MAX = 5
 
 
 @cython.final
@@ -32,9 +34,14 @@ cdef class Office:
     cdef public object alarm
     cdef readonly list letters
     cdef readonly dict unfinished
+    cdef readonly Histogram sizes
+    cdef readonly Histogram stream_sizes
+    cdef readonly Histogram waits
+    cdef unsigned long long lost[REASONS_MAX]
 
     cdef bint is_full(self)
     cpdef int post(self, Queue queue, object rules, Message message, unsigned long long position, int reason, unsigned int deliveries) except -1
+    cpdef int lose(self, int reason) except -1
     cpdef int go_on_later(self, object worker) except -1
     cpdef list take_letters(self)
     cpdef list take_unfinished(self)

@@ -5,6 +5,8 @@ them delivered, and only then lets go of the originals. Filled in and emptied by
 
 import cython
 
+from leveret.core.histogram import Histogram
+
 if not cython.compiled:
     from leveret.core.contract import ACCEPTED
 
@@ -12,10 +14,15 @@ if not cython.compiled:
     EXPIRED = 2
     MAXLEN = 3
     DELIVERY_LIMIT = 4
+    REASONS_MAX = 5
 
 REASONS = {1: "rejected", 2: "expired", 3: "maxlen", 4: "delivery_limit"}
 # More letters than this are not written before those that wait are on their way.
 LETTERS_MAX = 1024
+# Octets of a message's body, as RabbitMQ's dashboards want them.
+SIZE_BOUNDS = (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 50_000_000, 100_000_000)
+# Milliseconds from a message's arrival to its end.
+WAIT_BOUNDS = (1, 5, 20, 100, 500, 1_000, 5_000, 20_000, 60_000, 300_000, 900_000, 3_600_000)
 
 
 def nobody(*_):
@@ -51,6 +58,13 @@ class Office:
         self.letters = []
         # Those who stopped in the middle of their work so that others have their turn, in order.
         self.unfinished = {}
+        # Of what was published here, by AMQP and by the stream protocol; and how long messages were in their queues.
+        self.sizes = Histogram(SIZE_BOUNDS)
+        self.stream_sizes = Histogram(SIZE_BOUNDS)
+        self.waits = Histogram(WAIT_BOUNDS)
+        # Messages that left their queues for good, because no rule had a place for them, by reason.
+        if not cython.compiled:
+            self.lost = [0] * REASONS_MAX
 
     def is_full(self):
         return len(self.letters) >= LETTERS_MAX
@@ -60,6 +74,14 @@ class Office:
             self.wake()
         self.letters.append(Letter(queue, rules, message, position, reason, deliveries))
         return 0
+
+    def lose(self, reason):
+        """A message left its queue for this reason and goes nowhere."""
+        self.lost[reason] += 1
+        return 0
+
+    def lost_total(self, reason):
+        return self.lost[reason]
 
     def go_on_later(self, worker):
         """`worker.go_on()` is called in the next turn."""

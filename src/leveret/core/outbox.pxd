@@ -26,6 +26,7 @@ cdef class Outbox:
     cdef public object owner
     cdef public unsigned long long barrier
     cdef readonly unsigned long long bytes_sent
+    cdef readonly unsigned long long sends_total
 
     @cython.locals(size=Py_ssize_t, capacity=Py_ssize_t, source="const unsigned char*", old=bytearray)
     cpdef int reserve(self, Py_ssize_t count) except -1

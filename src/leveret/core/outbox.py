@@ -42,6 +42,7 @@ class Outbox:
         # Nothing is sent before this batch of the log is on disk; 0 if nothing is held back.
         self.barrier = 0
         self.bytes_sent = 0
+        self.sends_total = 0
 
     def reserve(self, count):
         """Makes room for `count` octets at p[end:]."""
@@ -122,6 +123,7 @@ class Outbox:
     def sent(self, count):
         """The socket took the first `count` octets."""
         self.bytes_sent += count
+        self.sends_total += 1
         left = count
         done = 0
         while left > 0 and self.pieces is not None and done < len(self.pieces):

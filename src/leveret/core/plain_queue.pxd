@@ -4,6 +4,7 @@ from leveret.core.contract cimport ACCEPTED, EMPTY, GIVEN, LATER, Entry, Queue, 
 from leveret.core.journal cimport Journal
 from leveret.core.load cimport Load
 from leveret.core.message cimport Message
+from leveret.core.office cimport REJECTED, Office
 from leveret.core.ready cimport ReadyList
 from leveret.core.rota cimport Rota
 from leveret.core.shelf cimport Shelf
@@ -16,6 +17,7 @@ cdef class PlainQueue(Queue):
     cdef Shelf shelf
     cdef list awaiting
     cdef Rota rota
+    cdef readonly Office office
     cdef readonly Py_ssize_t unacked_count
     cdef readonly long long unacked_bytes
     cdef readonly unsigned long long published_total
@@ -24,6 +26,13 @@ cdef class PlainQueue(Queue):
     cdef readonly unsigned long long settled_total
     cdef readonly unsigned long long requeued_total
     cdef readonly unsigned long long discarded_total
+    cdef readonly unsigned long long handed_total
+    cdef readonly unsigned long long waited_total
+    cdef readonly unsigned long long quick_total
+    cdef readonly unsigned long long got_total
+    cdef readonly unsigned long long got_no_ack_total
+    cdef readonly unsigned long long get_empty_total
+    cdef readonly unsigned long long withdrawn_total
 
     cpdef int publish(self, Message message) except -1
     cdef int push(self, Message message) except -1
@@ -51,5 +60,9 @@ cdef class PlainQueue(Queue):
     cpdef bint lacks_next(self) except -1
     cpdef int end(self, Entry entry) except -1
     cpdef int leave(self, Entry entry) except -1
+    @cython.final
+    cdef int note_wait(self, Message message) except -1
+    @cython.final
+    cdef int count_get(self, Subscriber getter) except -1
     @cython.locals(candidate=Subscriber)
     cpdef int activate_next(self) except -1

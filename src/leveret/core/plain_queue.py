@@ -7,11 +7,13 @@ happens to its persistent messages into its ledger, and asks the shelf for what 
 import cython
 
 from leveret.core.contract import Queue
+from leveret.core.office import Office
 from leveret.core.ready import ReadyList
 from leveret.core.rota import Rota
 
 if not cython.compiled:
     from leveret.core.contract import ACCEPTED, EMPTY, GIVEN, LATER, make_entry
+    from leveret.core.office import REJECTED
 
 
 class PlainQueue(Queue):
@@ -20,7 +22,13 @@ class PlainQueue(Queue):
         "by_priority",
         "delivered_total",
         "discarded_total",
+        "get_empty_total",
+        "got_no_ack_total",
+        "got_total",
+        "handed_total",
+        "office",
         "published_total",
+        "quick_total",
         "ready",
         "redelivered_total",
         "requeued_total",
@@ -29,11 +37,14 @@ class PlainQueue(Queue):
         "shelf",
         "unacked_bytes",
         "unacked_count",
+        "waited_total",
         "watchful",
+        "withdrawn_total",
     )
 
-    def __init__(self, name, record, single_active=False, shelf=None, ledger=None, lazy=False):
+    def __init__(self, name, record, single_active=False, shelf=None, ledger=None, lazy=False, office=None):
         Queue.__init__(self, name, record, single_active, ledger)
+        self.office = office if office is not None else Office()
         self.shelf = shelf
         self.ready = ReadyList(shelf, ledger, lazy)
         # Whether there is more to a message than its place: the queue has rules, or some message may expire.
@@ -52,6 +63,17 @@ class PlainQueue(Queue):
         self.settled_total = 0
         self.requeued_total = 0
         self.discarded_total = 0
+        # Of those that were delivered: without acks, and of these, those that were ready before.
+        self.handed_total = 0
+        self.waited_total = 0
+        # Left in the millisecond they came in, and so not in the office's histogram.
+        self.quick_total = 0
+        # Of those that were delivered: by gets. And gets that found nothing.
+        self.got_total = 0
+        self.got_no_ack_total = 0
+        self.get_empty_total = 0
+        # What the broker itself took away.
+        self.withdrawn_total = 0
 
     # ---- messages in
 
@@ -75,6 +97,7 @@ class PlainQueue(Queue):
                 if subscriber.no_ack:
                     # Gone before it could be written.
                     self.settled_total += 1
+                    self.handed_total += 1
                     subscriber.hand(message, False)
                 else:
                     if self.ledger is not None and message.properties.persistent:
@@ -113,6 +136,7 @@ class PlainQueue(Queue):
         self.delivered_total += 1
         if subscriber.no_ack:
             self.settled_total += 1
+            self.handed_total += 1
             return self.give_for_good(subscriber)
         entry = self.ready.pop()
         if entry.seen:
@@ -120,20 +144,23 @@ class PlainQueue(Queue):
         return self.lend(subscriber, entry)
 
     def give_for_good(self, subscriber):
+        self.waited_total += 1
         message = self.ready.pop_message()
         if message is not None:
             seen = self.ready.fresh.popped_position <= self.ready.seen_upto
             self.redelivered_total += seen
+            self.note_wait(message)
             subscriber.hand(message, seen)
             if self.ledger is not None and message.properties.persistent:
-                self.ledger.settle(self.ready.fresh.popped_position, message.location)
+                self.ledger.settle(self.ready.fresh.popped_position, message.location, message.body_size)
             return 0
         entry = self.ready.pop()
         message = entry.message
         self.redelivered_total += entry.seen
+        self.note_wait(message)
         subscriber.hand(message, entry.seen)
         if self.ledger is not None and message.properties.persistent:
-            self.ledger.settle(entry.position, message.location)
+            self.ledger.settle(entry.position, message.location, message.body_size)
         return 0
 
     def dispatch(self):
@@ -158,6 +185,7 @@ class PlainQueue(Queue):
 
     def get(self, getter):
         if self.ready.count == 0:
+            self.get_empty_total += not getter.quiet
             return EMPTY
         if not self.ready.has_next():
             self.fetch()
@@ -166,8 +194,16 @@ class PlainQueue(Queue):
         if getter.quiet:
             self.lend_quietly(getter)
         else:
+            self.count_get(getter)
             self.give(getter)
         return GIVEN
+
+    def count_get(self, getter):
+        if getter.no_ack:
+            self.got_no_ack_total += 1
+        else:
+            self.got_total += 1
+        return 0
 
     def lend_quietly(self, subscriber):
         """Like `give`, but nobody is to know: neither counters nor the log."""
@@ -231,18 +267,33 @@ class PlainQueue(Queue):
         """The message is done with."""
         self.leave(entry)
         if self.ledger is not None and entry.message.properties.persistent:
-            self.ledger.settle(entry.position, entry.message.location)
+            self.ledger.settle(entry.position, entry.message.location, entry.message.body_size)
         return 0
 
     def settle(self, entry):
+        self.note_wait(entry.message)
         self.end(entry)
         self.settled_total += 1
+        return 0
+
+    def note_wait(self, message):
+        """The message was here from its arrival until now."""
+        # Less than nothing if the clock was ahead before a restart.
+        if self.office.now <= message.stamp:
+            self.quick_total += 1
+        else:
+            self.office.waits.note(self.office.now - message.stamp)
+        return 0
+
+    def withdraw(self, entry):
+        self.end(entry)
+        self.withdrawn_total += 1
         return 0
 
     def discard(self, entry):
         self.end(entry)
         self.discarded_total += 1
-        return 0
+        return self.office.lose(REJECTED)
 
     def requeue(self, entry):
         if self.deleted:
@@ -253,6 +304,20 @@ class PlainQueue(Queue):
         self.requeued_total += 1
         self.ready.put_back(entry)
         return 0
+
+    # ---- for statistics
+
+    def activity(self):
+        # Everything that happens to a message is in one of these; what only the rules do comes from a subclass.
+        return (
+            self.published_total
+            + self.delivered_total
+            + self.settled_total
+            + self.requeued_total
+            + self.discarded_total
+            + self.get_empty_total
+            + self.withdrawn_total
+        )
 
     # ---- subscribers
 

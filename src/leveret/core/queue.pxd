@@ -17,7 +17,6 @@ cdef Rules NO_RULES
 
 
 cdef class ClassicQueue(LeveledQueue):
-    cdef readonly Office office
     cdef readonly Rules rules
     cdef bint expiring
     cdef readonly unsigned long long alarm_at
@@ -29,6 +28,7 @@ cdef class ClassicQueue(LeveledQueue):
     cdef readonly unsigned long long refused_total
     cdef readonly unsigned long long buried_total
 
+    cpdef unsigned long long activity(self) except? 0
     cpdef object set_rules(self, Rules rules, unsigned long long since=*)
     @cython.locals(digest=bytes, answer=int, properties=Properties)
     cdef int publish_by_rules(self, Message message) except -1

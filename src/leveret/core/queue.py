@@ -11,7 +11,6 @@ from leveret.core.dedup import digest_of, own_ttl_of
 from leveret.core.delays import Delays
 from leveret.core.field_types import Int64
 from leveret.core.leveled_queue import LeveledQueue
-from leveret.core.office import Office
 from leveret.core.plain_queue import PlainQueue
 from leveret.core.rules import Rules
 
@@ -41,7 +40,6 @@ class ClassicQueue(LeveledQueue):
         "expired_total",
         "expiring",
         "limited_total",
-        "office",
         "refused_total",
         "rules",
     )
@@ -58,8 +56,7 @@ class ClassicQueue(LeveledQueue):
         priority_max=0,
         window=None,
     ):
-        LeveledQueue.__init__(self, name, record, single_active, shelf, ledger, lazy, priority_max)
-        self.office = office if office is not None else Office()
+        LeveledQueue.__init__(self, name, record, single_active, shelf, ledger, lazy, priority_max, office)
         self.rules = NO_RULES
         self.window = window
         # Whether there may be messages with an expiration of their own.
@@ -216,6 +213,7 @@ class ClassicQueue(LeveledQueue):
                             return True
                         left -= 1
                         self.dropped_total += 1
+                        self.office.lose(MAXLEN)
                         self.ready.drop_next()
                         self.step_down()
                         continue
@@ -323,13 +321,14 @@ class ClassicQueue(LeveledQueue):
             self.buried_total += 1
             position = entry.position if durable else 0
             return self.office.post(self, self.rules, message, position, reason, entry.delivery_count)
+        self.office.lose(reason)
         if durable:
-            self.ledger.settle(entry.position, message.location)
+            self.ledger.settle(entry.position, message.location, message.body_size)
         return 0
 
     def letter_sent(self, letter):
         if letter.position > 0:
-            self.ledger.settle(letter.position, letter.message.location)
+            self.ledger.settle(letter.position, letter.message.location, letter.message.body_size)
         return 0
 
     def dressed(self, entry):
@@ -395,6 +394,7 @@ class ClassicQueue(LeveledQueue):
         if ready < book.count or book.delay_sequence > 0:
             self.delays = Delays(self, self.shelf, self.ledger, self.office)
             self.delays.restore(book.slots, ready, book.count - ready, book.delay_sequence, all_seen)
+        self.ledger.live_bytes = self.ready_bytes_total() + (0 if self.delays is None else self.delays.slots.bytes_total)
         if book.expiring:
             self.expiring = self.watchful = True
         if self.watchful and ready > 0:
@@ -420,6 +420,16 @@ class ClassicQueue(LeveledQueue):
         return freed
 
     # ---- control
+
+    def activity(self):
+        return (
+            PlainQueue.activity(self)
+            + self.expired_total
+            + self.dropped_total
+            + self.limited_total
+            + self.refused_total
+            + (0 if self.delays is None else self.delays.added_total + self.delays.cancelled_total)
+        )
 
     def delayed_count(self):
         return 0 if self.delays is None else self.delays.count

@@ -11,7 +11,7 @@ from leveret.core.octets cimport read_u32, read_u64
 from leveret.core.ring cimport Ring
 from leveret.core.shelf cimport Shelf
 
-cdef Py_ssize_t SLOT_BYTES, LENGTH, BODY_SIZE, DELIVERIES
+cdef Py_ssize_t SLOT_BYTES, LENGTH, BODY_SIZE, DELIVERIES, LOOKED_AT_MAX
 
 
 @cython.final
@@ -28,6 +28,8 @@ cdef class ReadyList:
     cdef unsigned long long seen_upto
     cdef readonly Py_ssize_t count
     cdef readonly long long bytes
+    cdef readonly long long kept_bytes
+    cdef readonly long long returned_bytes
 
     cdef bint owns(self, Message message)
     @cython.locals(position="unsigned long long", location="unsigned long long")
@@ -41,7 +43,7 @@ cdef class ReadyList:
     @cython.locals(entry=Entry)
     cdef Message next_message(self)
     cdef Entry next_returned(self)
-    @cython.locals(entry=Entry)
+    @cython.locals(entry=Entry, body_size="unsigned int")
     cdef int drop_next(self) except -1
     @cython.locals(message=Message)
     cpdef Message pop_message(self)
@@ -49,6 +51,7 @@ cdef class ReadyList:
     cpdef Entry pop(self)
     @cython.locals(entry=Entry)
     cpdef bint wants_load(self)
+    @cython.locals(message=Message)
     cpdef int warm_up(self) except -1
     cdef int drop_first_cold(self) except -1
     @cython.locals(load=Load)
@@ -63,16 +66,19 @@ cdef class ReadyList:
     cpdef bint finish_load(self, Load load) except -1
     @cython.locals(entry=Entry)
     cdef int arrive(self, Message message, unsigned long long position, unsigned int deliveries) except -1
+    @cython.locals(left=list)
     cdef int forget_damaged(self, unsigned long long position, unsigned long long location, unsigned int body_size) except -1
-    cdef int let_go(self, unsigned long long position, unsigned long long location) except -1
+    cdef int let_go(self, unsigned long long position, unsigned long long location, unsigned int body_size) except -1
     cpdef object clear(self)
-    @cython.locals(entry=Entry, message=Message, load=Load, i=Py_ssize_t, p="const unsigned char*")
+    @cython.locals(entry=Entry, message=Message, load=Load, i=Py_ssize_t, at=Py_ssize_t, p="const unsigned char*")
     cdef int let_all_go(self) except -1
     cpdef Py_ssize_t page_out(self, Py_ssize_t bytes_max) except -1
     @cython.locals(freed=Py_ssize_t, message=Message, location="unsigned long long", length="unsigned int")
     cdef Py_ssize_t chill(self, Py_ssize_t bytes_max) except -1
     @cython.locals(freed=Py_ssize_t, i=Py_ssize_t, message=Message, location="unsigned long long")
     cdef Py_ssize_t page_kept(self, Py_ssize_t bytes_max) except -1
+    @cython.locals(entry=Entry, i=Py_ssize_t, count=Py_ssize_t, octets="long long")
+    cpdef tuple in_memory(self)
     @cython.locals(i=Py_ssize_t)
     cpdef list entries(self)
     @cython.locals(entry=Entry, message=Message, i=Py_ssize_t)

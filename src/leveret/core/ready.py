@@ -21,6 +21,8 @@ if not cython.compiled:
 # Fields of a cold slot, see core.cold
 SLOT_BYTES = 32
 LENGTH, BODY_SIZE, DELIVERIES = 16, 20, 24
+# So many that came back are looked at when somebody asks what is in memory.
+LOOKED_AT_MAX = 4096
 
 
 def position_of(entry):
@@ -34,11 +36,13 @@ class ReadyList:
         "count",
         "fresh",
         "kept",
+        "kept_bytes",
         "lazy",
         "ledger",
         "loading",
         "next_position",
         "returned",
+        "returned_bytes",
         "seen_upto",
         "shelf",
     )
@@ -61,6 +65,9 @@ class ReadyList:
         self.count = 0
         # Body bytes of everything ready.
         self.bytes = 0
+        # Of these, what stands in `kept`, and in `returned`.
+        self.kept_bytes = 0
+        self.returned_bytes = 0
 
     def owns(self, message):
         """Whether the message has a record of this queue's own in the log."""
@@ -89,6 +96,7 @@ class ReadyList:
             location = self.shelf.pager.page(message)
             return self.cold.push(position, location, self.shelf.pager.paged_length, message.body_size, 0)
         self.kept.push(message)
+        self.kept_bytes += message.body_size
         return self.cold.push(position, 0, 0, message.body_size, 0)
 
     def skip(self):
@@ -102,6 +110,7 @@ class ReadyList:
         heap_push(self.returned, entry)
         self.count += 1
         self.bytes += entry.message.body_size
+        self.returned_bytes += entry.message.body_size
         return 0
 
     def restore(self, slots, count, next_position):
@@ -141,10 +150,12 @@ class ReadyList:
         if self.returned:
             entry = heap_pop(self.returned)
             self.bytes -= entry.message.body_size
-            self.let_go(entry.position, entry.message.location)
+            self.returned_bytes -= entry.message.body_size
+            self.let_go(entry.position, entry.message.location, entry.message.body_size)
         else:
-            self.bytes -= self.cold.number_at(0, BODY_SIZE)
-            self.let_go(self.cold.position_at(0), self.cold.location_at(0))
+            body_size = self.cold.number_at(0, BODY_SIZE)
+            self.bytes -= body_size
+            self.let_go(self.cold.position_at(0), self.cold.location_at(0), body_size)
             self.drop_first_cold()
         self.count -= 1
         return 0
@@ -163,6 +174,7 @@ class ReadyList:
         """The next message as an entry, or None if there is none in memory."""
         if self.returned:
             entry = heap_pop(self.returned)
+            self.returned_bytes -= entry.message.body_size
         elif self.fresh.count > 0:
             message = self.fresh.pop()
             entry = make_entry(message, self.fresh.popped_position)
@@ -191,7 +203,9 @@ class ReadyList:
         while self.cold is not None and self.cold.count > 0 and self.cold.location_at(0) == 0:
             if self.fresh.bytes >= self.shelf.window_bytes and self.fresh.count > 0:
                 break
-            self.fresh.push(self.kept.pop(), self.cold.position_at(0))
+            message = self.kept.pop()
+            self.kept_bytes -= message.body_size
+            self.fresh.push(message, self.cold.position_at(0))
             self.drop_first_cold()
         return 0
 
@@ -277,26 +291,30 @@ class ReadyList:
         entry.seen = True
         if self.returned is None:
             self.returned = []
+        self.returned_bytes += message.body_size
         return heap_push(self.returned, entry)
 
     def forget_damaged(self, position, location, body_size):
         """What cannot be read any more is no longer in the queue; whoever read it has reported it."""
         if self.returned:
-            self.returned = [entry for entry in self.returned if entry.position != position]
+            left = [entry for entry in self.returned if entry.position != position]
+            if len(left) < len(self.returned):
+                self.returned_bytes -= body_size
+            self.returned = left
             self.returned.sort(key=position_of)
         self.count -= 1
         self.bytes -= body_size
-        return self.let_go(position, location)
+        return self.let_go(position, location, body_size)
 
     # ---- gone for good
 
-    def let_go(self, position, location):
+    def let_go(self, position, location, body_size):
         """The log need not keep this one any longer."""
         if location == 0:
             return 0
         if self.shelf.pager.is_page(location):
             return self.shelf.pager.release(location)
-        return self.ledger.settle(position, location)
+        return self.ledger.settle(position, location, body_size)
 
     def clear(self):
         """Drops everything, and tells the log."""
@@ -309,24 +327,27 @@ class ReadyList:
         self.loading = None
         self.count = 0
         self.bytes = 0
+        self.kept_bytes = 0
+        self.returned_bytes = 0
 
     def let_all_go(self):
         if self.returned:
             for entry in sorted(self.returned, key=position_of):
                 if self.owns(entry.message):
-                    self.ledger.settle(entry.position, entry.message.location)
+                    self.ledger.settle(entry.position, entry.message.location, entry.message.body_size)
         for i in range(self.fresh.count):
             message = self.fresh.message_at(i)
             if self.owns(message):
-                self.ledger.settle(self.fresh.position_at(i), message.location)
+                self.ledger.settle(self.fresh.position_at(i), message.location, message.body_size)
         load = self.loading
         if load is not None and not load.of_returned:
             p = load.slots
             for i in range(load.count):
-                self.let_go(read_u64(p, i * SLOT_BYTES), read_u64(p, i * SLOT_BYTES + 8))
+                at = i * SLOT_BYTES
+                self.let_go(read_u64(p, at), read_u64(p, at + 8), read_u32(p, at + BODY_SIZE))
         if self.cold is not None:
             for i in range(self.cold.count):
-                self.let_go(self.cold.position_at(i), self.cold.location_at(i))
+                self.let_go(self.cold.position_at(i), self.cold.location_at(i), self.cold.number_at(i, BODY_SIZE))
         return 0
 
     # ---- out of memory
@@ -364,6 +385,7 @@ class ReadyList:
         while self.kept.count > 0 and freed < bytes_max:
             if self.cold.location_at(i) == 0:
                 message = self.kept.pop()
+                self.kept_bytes -= message.body_size
                 location = self.shelf.pager.page(message)
                 self.cold.move(i, location, self.shelf.pager.paged_length)
                 freed += message.body_size
@@ -371,6 +393,22 @@ class ReadyList:
         return freed
 
     # ---- for people, and for compaction
+
+    def in_memory(self):
+        """How many messages have their bodies here, and how many octets these are. Of those that came back, what is far
+        behind is taken to have them."""
+        count = self.fresh.count
+        octets = self.fresh.bytes + self.kept_bytes + self.returned_bytes
+        if self.kept is not None:
+            count += self.kept.count
+        if self.returned:
+            count += len(self.returned)
+            for i in range(min(len(self.returned), LOOKED_AT_MAX)):
+                entry = self.returned[i]
+                if entry.message.body is None:
+                    count -= 1
+                    octets -= entry.message.body_size
+        return count, octets
 
     def entries(self):
         """All of it in the order of delivery, for people who look: a copy, with entries made up for fresh messages.

@@ -28,6 +28,9 @@ cdef class Exchange:
     cdef readonly unsigned long long published_total
     cdef readonly unsigned long long routed_total
     cdef readonly unsigned long long unroutable_total
+    # See core.contract.Queue
+    cdef public object series
+    cdef public unsigned long long sampled
 
 
 @cython.final

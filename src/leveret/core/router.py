@@ -43,6 +43,8 @@ class Exchange:
         "published_total",
         "record",
         "routed_total",
+        "sampled",
+        "series",
         "unroutable_total",
         "window",
     )
@@ -54,9 +56,12 @@ class Exchange:
         # The name of the exchange that gets what this one cannot route; it may not exist (yet).
         self.alternate = alternate
         self.record = record
+        # Messages that came in, copies that went to queues, and messages for which there was none.
         self.published_total = 0
         self.routed_total = 0
         self.unroutable_total = 0
+        self.series = None
+        self.sampled = 0
         # The keys it has seen, if it takes each message once.
         self.window = None
         # Where messages wait that ask for a delay, if they are to be routed after it; None if queues see to that.

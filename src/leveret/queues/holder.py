@@ -58,6 +58,7 @@ class ExchangeHolder(Queue):
         assert self.ledger is not None
         self.ledger.live = book.count
         self.delays.restore(book.slots, 0, book.count, book.delay_sequence, all_seen)
+        self.ledger.live_bytes = self.delays.bytes
 
     def has_load(self) -> bool:
         loading: bool = self.delays.has_load()

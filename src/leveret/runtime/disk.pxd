@@ -5,6 +5,7 @@
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from posix.types cimport off_t
 from posix.unistd cimport read, write
 
@@ -57,6 +58,11 @@ cdef inline int sync_data(int fd) noexcept nogil:
 cdef inline void reserve_at(int fd, Py_ssize_t size, long long offset) noexcept nogil:
     # A disk that has no room, or cannot do it, says so when something is written.
     fallocate(fd, 0, offset, size)
+
+cdef inline unsigned long long now_us() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return <unsigned long long>now.tv_sec * 1000000 + <unsigned long long>now.tv_nsec // 1000
 
 cdef inline int await_event(int fd) noexcept nogil:
     cdef uint64_t value

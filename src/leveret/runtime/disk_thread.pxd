@@ -2,7 +2,7 @@ cimport cython
 
 from libc.stdlib cimport free, realloc
 
-from leveret.runtime.disk cimport await_event, read_at, reserve_at, signal_event, sync_data, write_at
+from leveret.runtime.disk cimport await_event, now_us, read_at, reserve_at, signal_event, sync_data, write_at
 
 cdef enum:
     PREPARE = 0
@@ -40,6 +40,13 @@ cdef class DiskThread:
     cdef int error
     cdef readonly int failed_step
     cdef readonly int read_error
+    # Microseconds that the last job's syncs took together, and how many these were
+    cdef readonly unsigned long long sync_us
+    cdef readonly int sync_count
+    cdef readonly unsigned long long written_bytes_total
+    cdef readonly unsigned long long writes_total
+    cdef readonly unsigned long long read_bytes_total
+    cdef readonly unsigned long long reads_total
     cdef bint stopping
     cdef readonly object thread
 
@@ -48,5 +55,5 @@ cdef class DiskThread:
     @cython.locals(p="unsigned char*", i=int)
     cdef int add_step(self, int kind, int fd, bytearray data, Py_ssize_t start, Py_ssize_t size, long long offset, unsigned int salt) except -1
     cdef void work(self) noexcept nogil
-    @cython.locals(i=int, kind=int, problem=int)
+    @cython.locals(i=int, kind=int, problem=int, start="unsigned long long")
     cdef void perform(self) noexcept nogil

@@ -12,7 +12,7 @@ import cython
 if cython.compiled:
     from cython.cimports.libc.stdlib import free, realloc
 else:
-    from leveret.runtime.pure_disk import Step, await_event, read_at, reserve_at, signal_event, sync_data, write_at
+    from leveret.runtime.pure_disk import Step, await_event, now_us, read_at, reserve_at, signal_event, sync_data, write_at
 
     PREPARE = 0
     WRITE = 1
@@ -48,6 +48,12 @@ class DiskThread:
         self.failed_step = 0
         # The error of the last read that had one; the other steps are done all the same.
         self.read_error = 0
+        self.sync_us = 0
+        self.sync_count = 0
+        self.written_bytes_total = 0
+        self.writes_total = 0
+        self.read_bytes_total = 0
+        self.reads_total = 0
         self.stopping = False
         self.thread = threading.Thread(target=self.run, name=name, daemon=True)
         self.thread.start()
@@ -108,6 +114,8 @@ class DiskThread:
         self.busy = True
         self.error = 0
         self.read_error = 0
+        self.sync_us = 0
+        self.sync_count = 0
         os.eventfd_write(self.wake_fd, 1)
 
     def finish(self):
@@ -155,10 +163,14 @@ class DiskThread:
                 problem = write_at(
                     self.steps[i].fd, self.steps[i].p, self.steps[i].start, self.steps[i].size, self.steps[i].offset
                 )
+                self.written_bytes_total += self.steps[i].size
+                self.writes_total += 1
             elif kind == READ:
                 problem = read_at(
                     self.steps[i].fd, self.steps[i].p, self.steps[i].start, self.steps[i].size, self.steps[i].offset
                 )
+                self.read_bytes_total += self.steps[i].size
+                self.reads_total += 1
                 if problem != 0:
                     self.read_error = problem
                     problem = 0
@@ -166,7 +178,10 @@ class DiskThread:
                 reserve_at(self.steps[i].fd, self.steps[i].size, self.steps[i].offset)
                 problem = 0
             else:
+                start = now_us()
                 problem = sync_data(self.steps[i].fd)
+                self.sync_us += now_us() - start
+                self.sync_count += 1
             if problem != 0:
                 self.error = problem
                 self.failed_step = i

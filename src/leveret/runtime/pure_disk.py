@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import time
 
 
 class Step:
@@ -53,6 +54,10 @@ def reserve_at(fd, size, offset):
     # A disk that has no room, or cannot do it, says so when something is written.
     with contextlib.suppress(OSError):
         os.posix_fallocate(fd, offset, size)
+
+
+def now_us():
+    return time.monotonic_ns() // 1000
 
 
 def await_event(fd):

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable
 
 from leveret.core.batch import Batch
+from leveret.core.histogram import Histogram
 from leveret.core.journal import Journal
 from leveret.core.stream.log import Part
 from leveret.runtime.disk_thread import DiskThread
@@ -32,6 +33,8 @@ UNSYNCED_MAX = 16
 STREAMS_A_JOB = 128
 # When the disk has been idle for this long, the log says in itself how far it was synced.
 EVIDENCE_S = 0.01
+# Microseconds that a sync takes.
+SYNC_BOUNDS = (100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000)
 
 
 class Committer:
@@ -86,6 +89,8 @@ class Committer:
         self.failed = False
         self.commits_total = 0
         self.syncs_total = 0
+        # How long the disk took each time, however many files were synced together.
+        self.sync_times = Histogram(SYNC_BOUNDS)
 
     # ---- asking for it
 
@@ -192,6 +197,8 @@ class Committer:
         if error:
             self._fail(error)
             return
+        if self._disk.sync_count:
+            self.sync_times.note(self._disk.sync_us)
         if self._stream_parts:
             # The batch is not whole yet: nobody is told of anything.
             self._unsynced_streams.clear()

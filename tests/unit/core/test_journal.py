@@ -56,7 +56,7 @@ def test_acks_and_deliveries_wake_without_haste() -> None:
     disk.commit()
     disk.wakes.clear()
     ledger.hand_out(1, 1, one.location)
-    ledger.settle(1, one.location)
+    ledger.settle(1, one.location, one.body_size)
     assert disk.wakes == [False]
     assert (disk.journal.awake, disk.journal.drowsy) == (False, True)
     kept(disk, ledger)
@@ -128,9 +128,9 @@ def test_a_sealed_segment_whose_last_message_goes_is_reported() -> None:
     disk.provide_spares()
     one, two = kept(disk, ledger, 2, bytes(100))
     disk.journal.drained.clear()
-    ledger.settle(2, two.location)
+    ledger.settle(2, two.location, two.body_size)
     assert disk.journal.drained == [], "that one is still written to"
-    ledger.settle(1, one.location)
+    ledger.settle(1, one.location, one.body_size)
     assert disk.journal.drained == [disk.segments[1]]
     assert (ledger.live, disk.live()) == (0, 0)
 
@@ -145,7 +145,7 @@ def test_a_segment_remembers_which_others_its_notes_are_about() -> None:
     disk.commit()
     disk.provide_spares()
     disk.journal.keep(ledger, persistent(), 3)
-    ledger.settle(1, one.location)
+    ledger.settle(1, one.location, one.body_size)
     ledger.hand_out(2, 2, two.location)
     disk.commit()
     assert disk.journal.segment.settles == {1}
@@ -159,7 +159,7 @@ def test_the_index_has_what_the_records_say() -> None:
     for position, one in enumerate(made[:30], 1):
         ledger.hand_out(position, 1, one.location)
         if position % 2:
-            ledger.settle(position, one.location)
+            ledger.settle(position, one.location, one.body_size)
     disk.commit()
     assert disk.journal.segment.copy_index() == disk.scan(1).notes
 
@@ -316,7 +316,7 @@ def test_a_journal_that_is_closed_writes_nothing_behind_its_last_record() -> Non
     disk.commit()
     assert not disk.scan(1).closed
     disk.journal.append_closed()
-    ledger.settle(1, one.location)
+    ledger.settle(1, one.location, one.body_size)
     disk.commit()
     assert disk.scan(1).closed
     assert disk.noted(SETTLED) == []

@@ -11,7 +11,7 @@ def test_acks_in_a_row_are_one_note() -> None:
     made = kept(disk, ledger, 1000)
     disk.commit()
     for position, one in enumerate(made, 1):
-        ledger.settle(position, one.location)
+        ledger.settle(position, one.location, one.body_size)
     disk.commit()
     assert disk.noted(SETTLED) == [Note(3, 1, 1000, 1, 0, SETTLED)]
 
@@ -23,7 +23,7 @@ def test_a_gap_or_another_segment_ends_a_run_of_acks() -> None:
     made = kept(disk, ledger, 6, bytes(100))
     assert [one.location >> 32 for one in made] == [1, 1, 1, 1, 2, 2]
     for position in (1, 3, 4, 5, 6):
-        ledger.settle(position, made[position - 1].location)
+        ledger.settle(position, made[position - 1].location, made[position - 1].body_size)
     disk.commit()
     assert [note[1:4] for note in disk.noted(SETTLED)] == [(1, 1, 1), (3, 2, 1), (5, 2, 2)]
 
@@ -68,10 +68,10 @@ def test_a_closed_ledger_notes_nothing_and_lets_its_records_go() -> None:
     disk = FakeDisk()
     ledger = disk.ledger()
     made = kept(disk, ledger, 3)
-    ledger.settle(1, made[0].location)
+    ledger.settle(1, made[0].location, made[0].body_size)
     ledger.close()
     for position in (2, 3):
-        ledger.settle(position, made[position - 1].location)
+        ledger.settle(position, made[position - 1].location, made[position - 1].body_size)
     disk.commit()
     assert disk.noted(SETTLED) == []
     assert (ledger.live, disk.live()) == (0, 0)

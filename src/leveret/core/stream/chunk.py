@@ -148,6 +148,7 @@ class StreamSubscription:
         self.chunks_total += 1
         self.messages_total += records
         self.stream.delivered_total += records
+        self.stream.streamed_total += records
         return 0
 
     def write_head(self, q, at, size, entries, records, stamp, first):

@@ -18,8 +18,10 @@ cdef class StreamQueue(Queue):
     cdef readonly unsigned long long published_total
     cdef readonly unsigned long long known_total
     cdef public unsigned long long delivered_total
+    cdef public unsigned long long streamed_total
     cdef readonly unsigned long long settled_total
 
+    cpdef unsigned long long activity(self) except? 0
     @cython.locals(properties=Properties)
     cpdef int publish(self, Message message) except -1
     cdef int take_in(self, Message message, int flags, bytes filter_value) except -1

@@ -35,6 +35,8 @@ class StreamQueue(Queue):
         self.published_total = 0
         self.known_total = 0
         self.delivered_total = 0
+        # Of these: by the stream protocol.
+        self.streamed_total = 0
         self.settled_total = 0
 
     # ---- offsets
@@ -80,6 +82,7 @@ class StreamQueue(Queue):
 
     def append_entry(self, body, count, flags, extra, filter_value):
         """Takes something of the stream protocol just as it came; where in the stream it is."""
+        self.office.stream_sizes.note(len(body))
         self.published_total += count
         return self.log.append(self.address, extra, body, count, flags, filter_value, self.office.now)
 
@@ -145,6 +148,16 @@ class StreamQueue(Queue):
         return f"{what} not supported by stream queues queue '{record.name}' in vhost '{record.vhost}'"
 
     # ---- what there is
+
+    def activity(self):
+        return (
+            self.published_total
+            + self.known_total
+            + self.delivered_total
+            + self.settled_total
+            + self.log.committed_offset
+            + self.log.first_offset()
+        )
 
     def ready_count(self):
         return self.log.committed_offset - self.log.first_offset()
