@@ -15,7 +15,15 @@ from leveret.management.api.binding_keys import (
 
 @pytest.mark.parametrize(
     ("routing_key", "expected"),
-    [("", "~"), ("a.b", "a.b"), ("a.#", "a.%23"), ("b.*", "b.%2A"), ("a b", "a+b"), ("~", "%7E"), ("é/x", "%C3%A9%2Fx")],
+    [
+        ("", "~"),
+        ("a.b", "a.b"),
+        ("a.#", "a.%23"),
+        ("b.*", "b.%2A"),
+        ("a b", "a+b"),
+        ("~", "%7E"),
+        ("é/x", "%C3%A9%2Fx"),
+    ],
 )
 def test_a_key_without_arguments_is_the_encoded_routing_key(routing_key: str, expected: str) -> None:
     assert properties_key(routing_key, {}) == expected
