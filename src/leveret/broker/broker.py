@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 from msgspec import structs
 
 from leveret.broker.agenda import Agenda
+from leveret.broker.connected import Connected
 from leveret.broker.leases import Leases
 from leveret.broker.login import AuthSettings, Logins
 from leveret.broker.post_office import PostOffice
@@ -49,26 +49,6 @@ DEFAULT_USER = "guest"
 DEFAULT_PASSWORD = "guest"
 
 
-class Connected(Protocol):
-    """A client's connection, as the broker sees it."""
-
-    def close_by_broker(self, code: int, text: str) -> None: ...
-
-    def permissions_changed(self, user: str) -> None: ...
-
-    def user_deleted(self, user: str) -> None: ...
-
-    def vhost_deleted(self, vhost: str) -> None: ...
-
-    def blocked_changed(self, reason: str | None) -> None: ...
-
-    def disk_calmed(self) -> None: ...
-
-    def ack_timeouts_changed(self) -> None: ...
-
-    def collect_located(self, number: int, found: dict[tuple[int, int], object]) -> None: ...
-
-
 class Broker:
     def __init__(self, dice: Dice, clock: Clock, store: Store | None = None, auth: AuthSettings | None = None) -> None:
         self.dice = dice
@@ -89,6 +69,8 @@ class Broker:
         self.logins = Logins(self.catalog, dice, clock, auth, self._store_hash)
         self.vhosts: dict[str, LiveVhost] = {}
         self.connections: dict[int, Connected] = {}
+        # The same by their names.
+        self.connections_named: dict[str, Connected] = {}
         self._last_connection_id = 0
         # Connections that are not read because they publish faster than the disk takes it.
         self.stalled: dict[int, Connected] = {}
@@ -217,11 +199,15 @@ class Broker:
 
     def connected(self, connection_id: int, connection: Connected) -> None:
         self.connections[connection_id] = connection
+        self.connections_named[connection.name] = connection
         self.connections_opened_total += 1
 
     def disconnected(self, connection_id: int) -> None:
-        if self.connections.pop(connection_id, None) is not None:
+        connection = self.connections.pop(connection_id, None)
+        if connection is not None:
             self.connections_closed_total += 1
+            if self.connections_named.get(connection.name) is connection:
+                del self.connections_named[connection.name]
 
     def close_connections(self, text: str, code: int = 320) -> None:
         """Closes every connection, as an operator or a shutdown does."""

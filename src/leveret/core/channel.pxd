@@ -36,7 +36,7 @@ cdef class Channel:
     cdef readonly Py_ssize_t held_count
     cdef readonly Py_ssize_t held_bytes
     # Acks that a transaction holds back: (entries, discard or requeue) in the order they came
-    cdef list pending
+    cdef readonly list pending
     cdef unsigned int settling
     # Control-plane object of this channel
     cdef public object desk

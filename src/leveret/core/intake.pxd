@@ -52,7 +52,7 @@ cdef class Intake(Publisher):
     cdef readonly bint confirming
     cdef bint owing
     cdef readonly unsigned long long publish_seq
-    cdef unsigned long long confirmed_seq
+    cdef readonly unsigned long long confirmed_seq
     # Transactions: None unless tx.select was called, else what commit will publish
     cdef readonly list pending
     cdef readonly unsigned long long published_total

@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leveret.broker.access import WRITE, Access
+from leveret.broker.connected import SeenConsumer
 from leveret.broker.copies import copy_keys, resolve_copies
 from leveret.broker.topology import REPLY_TO_PREFIX, exchange_text
 from leveret.broker.vhost import LiveVhost
 from leveret.catalog.arguments import check_expiration
 from leveret.core.channel import Channel
+from leveret.core.consumer import Consumer
 from leveret.core.contract import Queue
 from leveret.core.intake import Intake
 from leveret.core.properties import Properties
@@ -20,6 +22,7 @@ from leveret.core.router import Exchange
 from leveret.errors import SoftError
 from leveret.queues.delay import delayed
 from leveret.session.ack_timeouts import AckTimeouts
+from leveret.session.seen import seen_consumer
 from leveret.wire.basic_methods import BasicCancel
 from leveret.wire.codec import encode_method
 from leveret.wire.method import Method
@@ -144,6 +147,10 @@ class ChannelDesk:
         self.core.remove_consumer(tag)
         if self.session.client_can("consumer_cancel_notify"):
             self.session.send_after_reply(self.number, BasicCancel(tag.decode("utf-8", "surrogateescape"), nowait=True))
+
+    def seen_consumer(self, consumer: Consumer) -> SeenConsumer:
+        """For operators, who come from the queue's side."""
+        return seen_consumer(self, consumer)
 
     # ---- the end
 

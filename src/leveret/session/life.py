@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from leveret.broker.access import Access
-from leveret.broker.broker import Broker, Connected
+from leveret.broker.broker import Broker
+from leveret.broker.connected import Connected, SeenConnection, connection_name
 from leveret.broker.identity import Identity
 from leveret.broker.topology import Topology
 from leveret.broker.vhost import LiveVhost
@@ -20,6 +21,7 @@ from leveret.errors import AmqpError, HardError
 from leveret.runtime.log import get_logger
 from leveret.runtime.network import PAUSE_DISK, Pump, Switchboard
 from leveret.session.heartbeat import Heartbeat, Receiver
+from leveret.session.seen import seen_connection
 from leveret.session.settings import SessionSettings
 from leveret.session.suspension import FOR_ALARM, FOR_TURN
 
@@ -41,6 +43,7 @@ class Core(Receiver, Protocol):
     published: bool
     # Whether a publish is to be seen here before anything more is read.
     alarmed: bool
+    frames_received: int
 
     def detach(self) -> object: ...
 
@@ -53,6 +56,8 @@ class ConnectionLife(Connected, ABC, Generic[Said]):
 
     # What the log calls it.
     noun: ClassVar[str]
+    # What operators call it.
+    spoken: ClassVar[str]
     heartbeat_frame: ClassVar[bytes]
     # How long a client may take to answer a close before the socket is closed anyway.
     close_deadline_s: ClassVar[float]
@@ -68,6 +73,9 @@ class ConnectionLife(Connected, ABC, Generic[Said]):
         self.board = board
         self.pump = pump
         self.peer = pump.peer
+        # Known once it is open.
+        self.local = ("", 0)
+        self.name = ""
         self.connection_id = broker.new_connection_id()
         self.outbox = Outbox(board.dirty, board.spares)
         # Where durable queues log their messages; None if there is no disk behind this broker.
@@ -84,9 +92,12 @@ class ConnectionLife(Connected, ABC, Generic[Said]):
         self._timer = board.loop.call_later(settings.handshake_deadline_s, self._handshake_late)
         self._heartbeat: Heartbeat | None = None
         # Agreed in the handshake
+        self.client_properties: dict[str, Any] = {}
         self.mechanism = ""
         self.user = ""
         self.identity: Identity
+        self.channel_max = 0
+        self.frame_max = 0
         self.heartbeat_s = 0
         self.vhost: LiveVhost
         self.access: Access
@@ -170,6 +181,8 @@ class ConnectionLife(Connected, ABC, Generic[Said]):
     def opened(self) -> None:
         """The handshake is over."""
         self._timer.cancel()
+        self.local = self.pump.local
+        self.name = connection_name(self.peer, self.local)
         self.broker.connected(self.connection_id, self)
         if self.heartbeat_s:
             self._heartbeat = Heartbeat(
@@ -271,6 +284,24 @@ class ConnectionLife(Connected, ABC, Generic[Said]):
         except Exception:
             log.exception("giving back what the connection held failed", peer=self.peer_name, user=self.user)
         log.debug(f"{self.noun} closed", peer=self.peer_name, user=self.user, reason=reason)
+
+    # ---- what operators see
+
+    @property
+    def protocol(self) -> str:
+        return self.spoken
+
+    @property
+    def vhost_name(self) -> str:
+        return self.vhost.name
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it is not read because it publishes while there is an alarm."""
+        return bool(self._suspended & FOR_ALARM)
+
+    def seen(self) -> SeenConnection:
+        return seen_connection(self)
 
     # ---- what happens to others
 

@@ -8,10 +8,12 @@ session reaches another."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 from leveret.broker.access import Right, has
 from leveret.broker.broker import Broker
+from leveret.broker.connected import AMQP, SeenChannel, SeenConsumer, SeenPublisher, SeenSubscription
 from leveret.broker.topology import Topology
 from leveret.core.connection import Connection
 from leveret.errors import AmqpError, HardError, SoftError
@@ -22,6 +24,7 @@ from leveret.session.ack_timeouts import recheck_acks
 from leveret.session.blocking import Blocking
 from leveret.session.channel import ChannelDesk
 from leveret.session.life import ConnectionLife
+from leveret.session.seen import seen_channel, seen_consumer
 from leveret.session.settings import SessionSettings
 from leveret.wire.basic_methods import BasicPublish
 from leveret.wire.channel_methods import ChannelClose, ChannelOpen
@@ -53,6 +56,7 @@ RUNNING = 0
 
 class Session(ConnectionLife[Method]):
     noun = "connection"
+    spoken = AMQP
     heartbeat_frame = HEARTBEAT_FRAME
     close_deadline_s = 5.0
     core: Connection
@@ -73,7 +77,6 @@ class Session(ConnectionLife[Method]):
         self._handling = False
         self._deferred: list[bytes] = []
         # Agreed in the handshake
-        self.client_properties: dict[str, Any] = {}
         self.offered: ConnectionTune | None = None
         self.frame_max = settings.frame_max
         self.channel_max = settings.channel_max
@@ -286,6 +289,30 @@ class Session(ConnectionLife[Method]):
     def collect_located(self, number: int, found: dict[tuple[int, int], object]) -> None:
         for desk in self.desks.values():
             desk.core.collect_located(number, found)
+
+    # ---- what operators see
+
+    @property
+    def channel_count(self) -> int:
+        return len(self.desks)
+
+    def channels(self) -> Iterator[SeenChannel]:
+        return (seen_channel(desk) for _, desk in sorted(self.desks.items()) if desk.is_open)
+
+    def channel(self, number: int) -> SeenChannel | None:
+        desk = self.desks.get(number)
+        return seen_channel(desk) if desk is not None and desk.is_open else None
+
+    def consumers(self) -> Iterator[SeenConsumer]:
+        for desk in list(self.desks.values()):
+            for consumer in list(desk.core.consumers.values()):
+                yield seen_consumer(desk, consumer)
+
+    def publishers_seen(self) -> Iterator[SeenPublisher]:
+        return iter(())
+
+    def subscriptions_seen(self) -> Iterator[SeenSubscription]:
+        return iter(())
 
     def ack_timeouts_changed(self) -> None:
         """Queues have got other timeouts for acknowledgements."""

@@ -41,7 +41,8 @@ class Person:
 class Line:
     """A connection that remembers what the broker told it."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
+        self.name = name
         self.told: list[tuple[object, ...]] = []
 
     def close_by_broker(self, code: int, text: str) -> None:

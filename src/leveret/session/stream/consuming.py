@@ -41,7 +41,7 @@ def subscribe(session: StreamSession, command: commands.Subscribe) -> None:
     bytes_max = max(0, min(CHUNK_BYTES_MAX, session.frame_max - FRAME_ROOM))
     core = StreamSubscription(command.subscription_id, stream, session.outbox, session.deliver_version, bytes_max)
     choose(core, command.properties)
-    subscription = Subscription(session, core, stream, command.offset)
+    subscription = Subscription(session, core, stream, command.offset, command.properties)
     subscription.group = group_of(session, command)
     session.subscriptions[command.subscription_id] = subscription
     stream.subscriptions += 1

@@ -7,10 +7,11 @@ told in its response; a frame that makes no sense ends the connection."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from leveret.broker.broker import Broker
+from leveret.broker.connected import STREAM, SeenChannel, SeenConsumer, SeenPublisher, SeenSubscription
 from leveret.broker.streams import StreamService
 from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import Topology
@@ -22,6 +23,7 @@ from leveret.runtime.network import Pump, Switchboard
 from leveret.session.life import ConnectionLife
 from leveret.session.settings import SessionSettings
 from leveret.session.stream import consuming, handshake, publishing, streams
+from leveret.session.stream.seen import seen_publisher, seen_stream_consumer, seen_subscription
 from leveret.session.stream.subscription import Subscription
 from leveret.session.suspension import FOR_ALARM, FOR_LOAD
 from leveret.wire import stream_commands as commands
@@ -57,6 +59,7 @@ def code_of(error: AmqpError) -> int:
 
 class StreamSession(ConnectionLife[Command]):
     noun = "stream connection"
+    spoken = STREAM
     heartbeat_frame = frame_of(commands.Heartbeat())
     # Not long, because some clients never answer and notice only the socket's end.
     close_deadline_s = 1.0
@@ -83,7 +86,6 @@ class StreamSession(ConnectionLife[Command]):
         self._last_correlation = 0
         self._waiting: dict[int, Callable[[commands.ConsumerUpdateResponse], None]] = {}
         # Agreed in the handshake
-        self.client_properties: dict[str, str] = {}
         self.frame_max = settings.stream_frame_max
         self.deliver_version = 1
 
@@ -281,6 +283,27 @@ class StreamSession(ConnectionLife[Command]):
 
     def collect_located(self, number: int, found: dict[tuple[int, int], object]) -> None:
         """Nothing of the node's log is held here."""
+
+    # ---- what operators see
+
+    @property
+    def channel_count(self) -> int:
+        return 0
+
+    def channels(self) -> Iterator[SeenChannel]:
+        return iter(())
+
+    def channel(self, number: int) -> SeenChannel | None:
+        return None
+
+    def consumers(self) -> Iterator[SeenConsumer]:
+        return (seen_stream_consumer(self, one) for one in list(self.subscriptions.values()))
+
+    def publishers_seen(self) -> Iterator[SeenPublisher]:
+        return (seen_publisher(self, one) for one in list(self.publishers.values()))
+
+    def subscriptions_seen(self) -> Iterator[SeenSubscription]:
+        return (seen_subscription(self, one) for one in list(self.subscriptions.values()))
 
     # ---- alarms
 

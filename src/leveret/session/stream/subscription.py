@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 class Subscription:
     def __init__(
-        self, session: StreamSession, core: StreamSubscription, stream: StreamQueue, offset: OffsetSpec
+        self,
+        session: StreamSession,
+        core: StreamSubscription,
+        stream: StreamQueue,
+        offset: OffsetSpec,
+        properties: dict[str, str] | None = None,
     ) -> None:
         self._session = session
         self.core = core
@@ -31,6 +36,7 @@ class Subscription:
         self.stream_name: str = stream.record.name
         # What was asked for: a member of a group may begin there as well.
         self.offset = offset
+        self.properties = properties or {}
         # The group that this is a member of, None if of none.
         self.group: GroupKey | None = None
         # Whether it is this member's turn.
