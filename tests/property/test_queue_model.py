@@ -131,6 +131,7 @@ class Peer:
         self.session = SimpleNamespace(
             outbox=self.outbox,
             vhost=SimpleNamespace(router=Router({}, {}), name="/"),
+            access=None,
             broker=SimpleNamespace(office=Office()),
             frame_max=FRAME_MAX,
             settings=SimpleNamespace(body_bytes_max=1 << 20),

@@ -186,6 +186,17 @@ class Intake(Publisher):
 
     # ---- the message is whole
 
+    def offer(self, address, properties, body):
+        """A message that comes as a whole, not in frames: whoever has one outside a connection publishes it like this,
+        within a transaction, whose `pending` then says where it goes."""
+        if len(body) > self.body_bytes_max:
+            text = f"message size {len(body)} is larger than configured max size {self.body_bytes_max}"
+            raise SoftError(406, text, PUBLISH)
+        self.route = self.find_route(address)
+        self.properties = properties
+        self.mandatory = False
+        return self.complete(body)
+
     def complete(self, body):
         self.stage = IDLE
         self.published_total += 1

@@ -1,4 +1,4 @@
-"""The control-plane side of one channel: what it was told last, and the gate its publishes pass.
+"""The control-plane side of one channel: what it was told last.
 
 The compiled channel does the work per message; this object answers its rare questions and carries the state that only
 control methods need. It is also the Requester in whose name things are declared."""
@@ -7,20 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leveret.broker.access import WRITE, Access
+from leveret.broker.access import Access
 from leveret.broker.connected import SeenConsumer
-from leveret.broker.copies import copy_keys, resolve_copies
-from leveret.broker.topology import REPLY_TO_PREFIX, exchange_text
+from leveret.broker.gate import Gate
 from leveret.broker.vhost import LiveVhost
-from leveret.catalog.arguments import check_expiration
 from leveret.core.channel import Channel
 from leveret.core.consumer import Consumer
-from leveret.core.contract import Queue
 from leveret.core.intake import Intake
-from leveret.core.properties import Properties
-from leveret.core.router import Exchange
 from leveret.errors import SoftError
-from leveret.queues.delay import delayed
 from leveret.session.ack_timeouts import AckTimeouts
 from leveret.session.seen import seen_consumer
 from leveret.wire.basic_methods import BasicCancel
@@ -30,19 +24,17 @@ from leveret.wire.method import Method
 if TYPE_CHECKING:
     from leveret.session.session import Session
 
-REPLY_TO = REPLY_TO_PREFIX.encode()
-
 
 class ChannelDesk:
     __slots__ = (
         "__weakref__",
         "ack_timeouts",
         "core",
+        "gate",
         "last_queue",
         "number",
         "prefetch_bytes",
         "prefetch_count",
-        "reply_name",
         "session",
     )
 
@@ -54,15 +46,15 @@ class ChannelDesk:
         # basic.qos global=false, for consumers that start from now on.
         self.prefetch_count = 0
         self.prefetch_bytes = 0
-        # This channel's direct reply-to address while it has a reply consumer.
-        self.reply_name: bytes | None = None
         # Made when the first timeout comes into force.
         self.ack_timeouts: AckTimeouts | None = None
+        # What is published here passes it.
+        self.gate = Gate(session.vhost, session.access)
         intake = Intake(
             number,
             session.outbox,
             session.vhost.router,
-            self,
+            self.gate,
             session.frame_max - 8,
             session.settings.body_bytes_max,
             session.journal,
@@ -85,6 +77,15 @@ class ChannelDesk:
         return self.session.connection_id
 
     @property
+    def reply_name(self) -> bytes | None:
+        """This channel's direct reply-to address while it has a reply consumer."""
+        return self.gate.reply_name
+
+    @reply_name.setter
+    def reply_name(self, name: bytes | None) -> None:
+        self.gate.reply_name = name
+
+    @property
     def is_open(self) -> bool:
         """False once channel.close was sent or received."""
         return bool(self.core.state == 0)
@@ -99,46 +100,6 @@ class ChannelDesk:
         if self.last_queue is None:
             raise SoftError(404, "no previously declared queue")
         return self.last_queue
-
-    # ---- the gate of the intake
-
-    def refuse_unknown_exchange(self, address: bytes) -> None:
-        name = address[1 : 1 + address[0]].decode("utf-8", "replace")
-        self.access.check_exchange(WRITE, name)
-        raise SoftError(404, f"no {exchange_text(self.vhost.name, name)}")
-
-    def check_publish(self, exchange: Exchange) -> None:
-        name = exchange.record.name
-        self.access.check_exchange(WRITE, name)
-        if exchange.internal:
-            raise SoftError(403, f"cannot publish to internal {exchange_text(self.vhost.name, name)}")
-
-    def inspect(self, properties: Properties) -> Properties:
-        """Checks the properties that the broker answers for, and gives a direct reply-to its return address."""
-        user_id = properties.user_id
-        if user_id is not None and user_id != self.session.user.encode() and not self.session.may_impersonate():
-            raise SoftError(
-                406,
-                f"user_id property set to '{user_id.decode('utf-8', 'replace')}' but authenticated user was "
-                f"'{self.session.user}'",
-            )
-        if properties.expiration is not None:
-            check_expiration(properties.expiration)
-        if properties.reply_to == REPLY_TO:
-            if self.reply_name is None:
-                raise SoftError(406, "fast reply consumer does not exist")
-            return properties.replace({"reply_to": self.reply_name.decode()})
-        return properties
-
-    def resolve_copies(self, exchange: Exchange, key: bytes, properties: Properties) -> tuple[Queue, ...]:
-        return resolve_copies(self.vhost.router, exchange, key, properties)
-
-    def delay(self, properties: Properties) -> tuple[Properties, int]:
-        """What a message with x-delay goes on with, and how many milliseconds it waits."""
-        if properties.has_cc:
-            # Now: when a delayed exchange routes it, nobody can be told any more that its headers are bad.
-            copy_keys(properties)
-        return delayed(properties)
 
     # ---- what the broker tells it
 

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
-from leveret.broker.access import Right, has
 from leveret.broker.broker import Broker
 from leveret.broker.connected import AMQP, SeenChannel, SeenConsumer, SeenPublisher, SeenSubscription
 from leveret.broker.topology import Topology
@@ -88,9 +87,6 @@ class Session(ConnectionLife[Method]):
     def client_can(self, capability: str) -> bool:
         capabilities = self.client_properties.get("capabilities")
         return isinstance(capabilities, dict) and capabilities.get(capability) is True
-
-    def may_impersonate(self) -> bool:
-        return has(self.identity, Right.IMPERSONATOR)
 
     def send(self, said: Method) -> None:
         """Sends a method of the connection itself, on channel 0."""
