@@ -20,6 +20,7 @@ from leveret.broker.identity import Identity
 from leveret.errors import LeveretError
 from leveret.management.http.ask import Answer, Ask
 from leveret.management.http.errors import HttpError, not_authorised, not_found, refusal_of
+from leveret.management.http.guard import GuardedServer, has_asked
 from leveret.management.http.json import decode, encode
 from leveret.management.http.route import Login, Route, Scope, Size, Table
 from leveret.management.http.who import Nobody, identify, local_operator
@@ -29,7 +30,10 @@ from leveret.runtime.log import get_logger
 log = get_logger(__name__)
 
 COMPRESS_FROM_BYTES = 1024
-STOP_DEADLINE_S = 2.0
+# How long requests that are being answered get when the broker stops.
+STOP_DEADLINE_S = 1.0
+# How long a body may take to come.
+BODY_DEADLINE_S = 60.0
 SECURITY_HEADERS = {
     "Server": "Leveret",
     "Cache-Control": "no-cache",
@@ -47,8 +51,8 @@ class HttpServer:
     def __init__(self, services: Services, table: Table) -> None:
         self._services = services
         self._table = table
-        self._server = web.Server(self._handle, auto_decompress=False, access_log=None)
-        self._runner = web.ServerRunner(self._server, handle_signals=False)
+        self.connections = GuardedServer(self._handle)
+        self._runner = web.ServerRunner(self.connections, handle_signals=False, shutdown_timeout=STOP_DEADLINE_S)
         self._sites: list[web.BaseSite] = []
         self.requests_total = 0
         self.failures_total = 0
@@ -69,6 +73,7 @@ class HttpServer:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         self.requests_total += 1
+        has_asked(request)
         route: Route | None = None
         try:
             route, values = self._find(request)
@@ -178,10 +183,16 @@ class HttpServer:
         if (request.content_length or 0) > most:
             raise too_large
         octets = bytearray()
-        async for chunk in request.content.iter_chunked(65536):
-            octets += chunk
-            if len(octets) > most:
-                raise too_large
+        try:
+            async with asyncio.timeout(BODY_DEADLINE_S):
+                async for chunk in request.content.iter_chunked(65536):
+                    octets += chunk
+                    if len(octets) > most:
+                        raise too_large
+        except TimeoutError:
+            raise HttpError(408, "timeout", f"the body did not come within {BODY_DEADLINE_S:g} s") from None
+        except web.RequestPayloadError as error:
+            raise HttpError(400, "bad_request", f"the body is broken: {error}") from None
         return bytes(octets)
 
     # ---- answers

@@ -1,0 +1,71 @@
+"""Connections of HTTP clients, bounded in number and in how long they may take to say something.
+
+aiohttp ends a connection that is idle between requests; whoever never sends a first one, or sends it letter by letter,
+would stay forever."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from aiohttp import web
+
+CONNECTIONS_MAX = 2000
+FIRST_REQUEST_DEADLINE_S = 10.0
+IDLE_DEADLINE_S = 75.0
+
+
+class _Connection(web.RequestHandler):
+    __slots__ = ("_deadline", "_guard")
+
+    def __init__(self, guard: GuardedServer, **settings: Any) -> None:
+        super().__init__(guard, **settings)
+        self._guard = guard
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if len(self._guard.connections) > self._guard.connections_max:
+            self._guard.refused_total += 1
+            self.close_now()
+            return
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(self._guard.first_request_deadline_s, self.close_now)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self.has_asked()
+        super().connection_lost(exc)
+
+    def has_asked(self) -> None:
+        """A whole request came."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def close_now(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class GuardedServer(web.Server):
+    def __init__(self, handler: Any) -> None:
+        self._settings = {
+            "auto_decompress": False,
+            "access_log": None,
+            "keepalive_timeout": IDLE_DEADLINE_S,
+            "lingering_time": 2.0,
+        }
+        super().__init__(handler)
+        self.connections_max = CONNECTIONS_MAX
+        self.first_request_deadline_s = FIRST_REQUEST_DEADLINE_S
+        self.refused_total = 0
+
+    def __call__(self) -> _Connection:
+        return _Connection(self, loop=asyncio.get_running_loop(), **self._settings)
+
+
+def has_asked(request: web.BaseRequest) -> None:
+    """To be told with every request."""
+    connection = request.protocol
+    if isinstance(connection, _Connection):
+        connection.has_asked()
