@@ -46,6 +46,7 @@ class Api:
         body: Any = None,
         headers: dict[str, str] | None = None,
         raw: bytes | None = None,
+        decoded: bool = True,
     ) -> Reply:
         """`path` is below /api, unless it begins with a second slash: //health/live."""
         place = urlsplit(self._url)
@@ -59,7 +60,9 @@ class Api:
             content = answer.read()
             told = {key.lower(): value for key, value in answer.getheaders()}
             is_json = told.get("content-type", "").startswith("application/json")
-            return Reply(answer.status, json.loads(content) if content and is_json else content or None, told)
+            return Reply(
+                answer.status, json.loads(content) if content and is_json and decoded else content or None, told
+            )
         finally:
             connection.close()
 
