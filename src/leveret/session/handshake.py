@@ -154,6 +154,7 @@ def open_vhost(session: Session, method: ConnectionOpen) -> None:
         raise HardError(530, f"vhost {name} not found")
     if not session.identity.may_enter(name):
         raise HardError(530, f"access to vhost '{name}' refused for user '{session.user}'")
+    session.broker.limits.take_place(session.connection_id, session.identity, name)
     session.vhost = vhost
     session.access = Access(session.identity, name)
     session.send(ConnectionOpenOk())

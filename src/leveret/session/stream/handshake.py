@@ -158,8 +158,16 @@ def tune(session: StreamSession, command: commands.Tune) -> None:
 def open_vhost(session: StreamSession, command: commands.Open) -> None:
     name = command.virtual_host
     vhost = session.broker.vhosts.get(name)
+    refusal = None
     if vhost is None or not session.identity.may_enter(name):
-        log.info("virtual host refused", user=session.user, peer=session.peer_name, vhost=name)
+        refusal = "not there, or not allowed"
+    else:
+        try:
+            session.broker.limits.take_place(session.connection_id, session.identity, name)
+        except HardError as error:
+            refusal = error.text
+    if vhost is None or refusal is not None:
+        log.info("virtual host refused", user=session.user, peer=session.peer_name, vhost=name, reason=refusal)
         session.send(commands.OpenResponse(command.correlation_id, Code.VIRTUAL_HOST_ACCESS_FAILURE, {}))
         session.core.stop()
         session.pump.close()
