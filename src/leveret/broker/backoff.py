@@ -69,11 +69,12 @@ class Backoff:
             pair.free_at = now + PAUSE_S
         pair.failures += 1
         pair.last_at = now
-        return max(start - now, self._pause_of(network_of(host), now))
+        return max(start - now, self.pause_s(host, now))
 
-    def _pause_of(self, network: str, now: float) -> float:
-        address = self._addresses.get(network)
-        if address is None or address.failures < self.failures_max or now - address.last_at > FORGET_S:
+    def pause_s(self, host: str, now: float) -> float:
+        """How long a try of this address has to wait, whoever's it is. For tokens that is all: nobody guesses one."""
+        address = self._addresses.get(network_of(host))
+        if address is None or self.failures_max == 0 or address.failures < self.failures_max or now - address.last_at > FORGET_S:
             return 0.0
         return PAUSE_S
 

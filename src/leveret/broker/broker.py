@@ -13,6 +13,7 @@ from msgspec import structs
 from leveret.broker.agenda import Agenda
 from leveret.broker.connected import Connected
 from leveret.broker.leases import Leases
+from leveret.broker.limits import Limits
 from leveret.broker.login import AuthSettings, Logins
 from leveret.broker.post_office import PostOffice
 from leveret.broker.stream_groups import StreamGroups
@@ -67,6 +68,7 @@ class Broker:
         # Sends what was put into outboxes; set by whoever runs the broker on a loop.
         self.kick: Callable[[], None] = lambda: None
         self.logins = Logins(self.catalog, dice, clock, auth, self._store_hash)
+        self.limits = Limits(self.catalog)
         self.vhosts: dict[str, LiveVhost] = {}
         self.connections: dict[int, Connected] = {}
         # The same by their names.
@@ -203,6 +205,7 @@ class Broker:
         self.connections_opened_total += 1
 
     def disconnected(self, connection_id: int) -> None:
+        self.limits.leave_place(connection_id)
         connection = self.connections.pop(connection_id, None)
         if connection is not None:
             self.connections_closed_total += 1

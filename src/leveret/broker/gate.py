@@ -34,11 +34,22 @@ class Gate:
         self.access.check_exchange(WRITE, name)
         raise SoftError(404, f"no {exchange_text(self.vhost.name, name)}")
 
-    def check_publish(self, exchange: Exchange) -> None:
+    def check_publish(self, exchange: Exchange) -> bool:
+        """Whether each routing key has to be asked for, too."""
         name = exchange.record.name
         self.access.check_exchange(WRITE, name)
         if exchange.internal:
             raise SoftError(403, f"cannot publish to internal {exchange_text(self.vhost.name, name)}")
+        return self.access.has_topics(exchange.record)
+
+    def check_key(self, exchange: Exchange, key: bytes) -> None:
+        self.access.check_topic(WRITE, exchange.record, key.decode("utf-8", "surrogateescape"))
+
+    def check_copies(self, exchange: Exchange, properties: Properties) -> None:
+        """The keys in CC and BCC: what may not be published with a key must not get there as a copy."""
+        if self.access.has_topics(exchange.record):
+            for key in copy_keys(properties):
+                self.check_key(exchange, key)
 
     def inspect(self, properties: Properties) -> Properties:
         """Checks the properties that the broker answers for, and gives a direct reply-to its return address."""
@@ -58,6 +69,7 @@ class Gate:
         return properties
 
     def resolve_copies(self, exchange: Exchange, key: bytes, properties: Properties) -> tuple[Queue, ...]:
+        self.check_copies(exchange, properties)
         return resolve_copies(self.vhost.router, exchange, key, properties)
 
     def delay(self, properties: Properties) -> tuple[Properties, int]:

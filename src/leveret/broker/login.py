@@ -20,6 +20,7 @@ import msgspec
 
 from leveret.broker.backoff import Backoff, is_loopback
 from leveret.broker.identity import CatalogUser, Identity
+from leveret.broker.tokens import Tokens, TokenSettings, is_token
 from leveret.catalog import passwords
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.passwords import PASSWORD_BYTES_MAX, SALT_BYTES, hash_password, verify_password
@@ -31,6 +32,7 @@ Result = TypeVar("Result")
 
 REMEMBERED_MAX = 10000
 INVALID = "invalid credentials"
+ONLY_HERE = "user can only connect via localhost"
 
 
 class AuthSettings(msgspec.Struct, frozen=True):
@@ -42,6 +44,8 @@ class AuthSettings(msgspec.Struct, frozen=True):
     failures_max: int = 5
     # How new passwords are hashed; one of catalog.passwords.ALGORITHMS.
     password_hash: str = passwords.ARGON2ID
+    # Whose tokens are taken in the place of passwords; None for nobody's.
+    tokens: TokenSettings | None = None
 
 
 @dataclass(slots=True)
@@ -85,13 +89,22 @@ class Logins:
         # One thread: guessing passwords must not take more than one core from the broker.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="leveret-login")
         self._decoy: str | None = None
+        self._tokens = self._make_tokens(self._settings.tokens)
+
+    def _make_tokens(self, settings: TokenSettings | None) -> Tokens | None:
+        return None if settings is None else Tokens(settings, self._clock, self._key, self._off_loop)
 
     @property
     def settings(self) -> AuthSettings:
         return self._settings
 
     def configure(self, settings: AuthSettings) -> None:
-        """New settings, which count for whoever comes from now on."""
+        """New settings, which count for whoever comes from now on; raises ValueError, and leaves all as it was, for a
+        key that cannot be used."""
+        tokens = self._make_tokens(settings.tokens)
+        if self._tokens is not None:
+            self._tokens.close()
+        self._tokens = tokens
         self._settings = settings
         self.backoff.failures_max = settings.failures_max
 
@@ -112,19 +125,27 @@ class Logins:
         """Whether this user may come from there; `host` is the address of the socket's other end."""
         return user not in self._settings.loopback_users or is_loopback(host)
 
+    def _is_token(self, password: bytes) -> bool:
+        return self._tokens is not None and is_token(password)
+
     # ---- the quick way
 
     def recognise(self, user: str, password: bytes, host: str, protocol: str = "amqp") -> Identity | None:
         """The identity, if this very login has succeeded before and nothing has changed since. None says nothing:
         ask `authenticate` then."""
-        if self.backoff.is_held_up(user, host, self._clock.monotonic()) or not self.allowed_from(user, host):
+        if not self._is_token(password) and self.backoff.is_held_up(user, host, self._clock.monotonic()):
             return None
         identity = self._recall(user, password)
+        if identity is not None and not self.allowed_from(identity.name, host):
+            return None
         if identity is not None:
             self.attempts[protocol].succeeded += 1
         return identity
 
     def _recall(self, user: str, password: bytes) -> Identity | None:
+        if self._tokens is not None and is_token(password):
+            # Whoever's name was given with it: the token says whose it is.
+            return self._tokens.recall(password)
         record = self._catalog.users.get(user)
         known = self._known.get(user)
         if (
@@ -154,6 +175,14 @@ class Logins:
         self.attempts[protocol].succeeded += 1
         return identity
 
+    async def authenticate_token(self, token: str | bytes, host: str, protocol: str = "amqp") -> Identity:
+        """Whose token this is; raises LoginRefused."""
+        octets = token.encode("utf-8", "surrogatepass") if isinstance(token, str) else token
+        if self._tokens is None or not is_token(octets):
+            self.attempts[protocol].failed += 1
+            raise LoginRefused("no token is taken here" if self._tokens is None else "it is no token")
+        return await self.authenticate("", octets, host, protocol)
+
     def admit(self, user: str, host: str, protocol: str = "amqp") -> Identity:
         """For somebody who has proved otherwise who he is, such as by a certificate."""
         if user not in self._catalog.users:
@@ -161,7 +190,7 @@ class Logins:
             raise LoginRefused("no such user")
         if not self.allowed_from(user, host):
             self.attempts[protocol].failed += 1
-            raise LoginRefused("user can only connect via localhost", wrong_place=True)
+            raise LoginRefused(ONLY_HERE, wrong_place=True)
         self.attempts[protocol].succeeded += 1
         return CatalogUser(self._catalog, user)
 
@@ -170,8 +199,8 @@ class Logins:
         self.attempts[protocol].failed += 1
 
     async def _authenticate(self, user: str, password: bytes, host: str) -> Identity:
-        if not self.allowed_from(user, host):
-            raise LoginRefused("user can only connect via localhost", wrong_place=True)
+        if not self._is_token(password) and not self.allowed_from(user, host):
+            raise LoginRefused(ONLY_HERE, wrong_place=True)
         key = (user, host, self._digest(password))
         running = self._running.get(key)
         if running is None:
@@ -190,7 +219,8 @@ class Logins:
     async def _try(self, user: str, password: bytes, host: str) -> Identity:
         """One attempt, when it is its turn."""
         now = self._clock.monotonic()
-        wait_s = self.backoff.arrive(user, host, now)
+        by_token = self._is_token(password)
+        wait_s = self.backoff.pause_s(host, now) if by_token else self.backoff.arrive(user, host, now)
         if wait_s is None or (wait_s > 0 and not self.backoff.joins(host, now)):
             raise LoginRefused("too many failed logins before this one")
         if wait_s > 0:
@@ -200,8 +230,15 @@ class Logins:
                 self.backoff.leaves(host)
         identity = self._recall(user, password)
         if identity is None:
-            identity = await self._verify(user, password)
-        self.backoff.succeeded(user, host)
+            if self._tokens is not None and is_token(password):
+                identity = await self._tokens.verify(password)
+            else:
+                identity = await self._verify(user, password)
+        if not self.allowed_from(identity.name, host):
+            # A token says only now whose it is.
+            raise LoginRefused(ONLY_HERE, wrong_place=True)
+        if not by_token:
+            self.backoff.succeeded(user, host)
         return identity
 
     async def _verify(self, user: str, password: bytes) -> Identity:
@@ -239,4 +276,6 @@ class Logins:
         return hashlib.blake2b(password, key=self._key, digest_size=32).digest()
 
     def close(self) -> None:
+        if self._tokens is not None:
+            self._tokens.close()
         self._thread.shutdown(wait=False, cancel_futures=True)

@@ -78,6 +78,7 @@ class SuperStreams:
         _check_access(who, name, named)
         _check_names(name, named)
         self._refuse_existing(who.vhost, name, named)
+        self._broker.limits.check_queues(who.vhost.name, named[0], len(who.vhost.queues), len(named))
         stream = self._first_partition(who.vhost.name, named[0], arguments or {})
         exchange = ExchangeRecord(who.vhost.name, name, kind, True, False, False, {SUPER_STREAM: True})
         self._broker.apply(commands.DeclareSuperStream(exchange, stream, tuple(zip(named, keys, strict=True))))

@@ -24,6 +24,8 @@ from leveret.routing.registry import exchange_type, routing_type
 
 RESERVED_PREFIX = "amq."
 REPLY_TO_PREFIX = "amq.rabbitmq.reply-to"
+# RabbitMQ's definitions say undefined.
+NO_DEFAULT_TYPE = ("", "undefined", DEFAULT)
 DEFAULT_EXCHANGE_TEXT = "operation not permitted on the default exchange"
 
 
@@ -86,6 +88,8 @@ class Topology:
         name = strip_line_ends(name)
         # What goes with its connection is not durable, whatever was asked for.
         durable = durable and not exclusive
+        if durable and not auto_delete:
+            arguments = self._with_default_type(vhost.name, arguments)
         if name == "":
             self._check_nameless(arguments)
             name = "amq.gen-" + self._broker.dice.name()
@@ -100,6 +104,7 @@ class Topology:
             return existing
         check_dead_letter_exchange(arguments, what)
         kind = kind_from_arguments(arguments, what)
+        self._broker.limits.check_queues(vhost.name, name, len(vhost.queues))
         owner = who.connection_id if exclusive else 0
         queue_id = self._broker.new_queue_id() if durable else 0
         record = QueueRecord(vhost.name, name, kind, durable, auto_delete, owner, arguments, queue_id)
@@ -117,6 +122,13 @@ class Topology:
         self._broker.apply(commands.DeclareQueue(record))
         created: Queue = vhost.queues[octets(name)]
         return created
+
+    def _with_default_type(self, vhost: str, arguments: Arguments) -> Arguments:
+        """Of a queue that any type can be: unless it asks for a type, that of the virtual host, if that has one."""
+        default = self._broker.catalog.vhosts[vhost].default_queue_type
+        if "x-queue-type" in arguments or default in NO_DEFAULT_TYPE:
+            return arguments
+        return {**arguments, "x-queue-type": default}
 
     @staticmethod
     def _check_nameless(arguments: Arguments) -> None:
@@ -269,3 +281,6 @@ class Topology:
         else:
             who.access.check_exchange(WRITE, binding.destination)
         who.access.check_exchange(READ, binding.source)
+        source = who.vhost.exchanges.get(octets(binding.source))
+        if source is not None:
+            who.access.check_topic(READ, source.record, binding.routing_key)

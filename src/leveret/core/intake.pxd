@@ -46,7 +46,7 @@ cdef class Intake(Publisher):
     cdef unsigned long long body_size
     cdef unsigned long long body_have
     cdef bytearray parts
-    # Where this user was found to be allowed to publish
+    # Where this user was found to be allowed to publish, and whether with any key
     cdef dict writable
     # Confirms
     cdef readonly bint confirming
@@ -69,7 +69,7 @@ cdef class Intake(Publisher):
 
     @cython.locals(x_size=Py_ssize_t, key_at=Py_ssize_t, bits_at=Py_ssize_t, size=Py_ssize_t, route=Route, known="const unsigned char*", bits=int)
     cdef int begin(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
-    @cython.locals(route=Route)
+    @cython.locals(route=Route, keyed=object)
     cdef Route find_route(self, bytes address)
     @cython.locals(known="const unsigned char*", raw=bytes)
     cdef int header(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1

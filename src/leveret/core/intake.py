@@ -77,6 +77,7 @@ class Intake(Publisher):
         self.body_size = 0
         self.body_have = 0
         self.parts = None
+        # Exchanges that this user was found to be allowed to publish to; true if each routing key has to be asked for.
         self.writable = None
         self.confirming = False
         # True while the connection has this intake on its list of those that owe confirms.
@@ -132,9 +133,12 @@ class Intake(Publisher):
             self.gate.refuse_unknown_exchange(address)
         if self.writable is None or len(self.writable) > WRITABLE_MAX:
             self.writable = {}
-        if route.exchange not in self.writable:
-            self.gate.check_publish(route.exchange)
-            self.writable[route.exchange] = True
+        keyed = self.writable.get(route.exchange)
+        if keyed is None:
+            keyed = self.gate.check_publish(route.exchange)
+            self.writable[route.exchange] = keyed
+        if keyed:
+            self.gate.check_key(route.exchange, route.key)
         return route
 
     def header(self, p, at, end):
@@ -215,7 +219,9 @@ class Intake(Publisher):
             delay_ms = self.delay(properties)
             properties = self.timed_as
         if delay_ms > 0 and self.route.exchange.holder is not None:
-            # Where it goes is decided when its time has come.
+            # Where it goes is decided when its time has come; whether its copies may, now.
+            if properties.has_cc:
+                self.gate.check_copies(self.route.exchange, properties)
             targets = (self.route.exchange.holder,)
         elif properties.has_cc:
             targets = self.gate.resolve_copies(self.route.exchange, self.route.key, properties)

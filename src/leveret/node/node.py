@@ -19,7 +19,7 @@ from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import Topology
 from leveret.errors import LeveretError, StartupError
 from leveret.management.services import Listening
-from leveret.node.auth import auth_settings
+from leveret.node.auth import auth_settings, node_limits
 from leveret.node.certificates import load_certificates, tls_options
 from leveret.node.config.network import TlsSettings
 from leveret.node.config.settings import Settings
@@ -56,6 +56,7 @@ class Node:
             dice.number,
         )
         self.broker = Broker(dice, Clock(), self.store, auth_settings(settings))
+        self.broker.limits.node = node_limits(settings)
         self.topology = Topology(self.broker)
         self.super_streams = SuperStreams(self.broker)
         self.policies = Policies(self.broker)

@@ -25,6 +25,7 @@ def open_channel(session: Session, number: int) -> None:
         raise HardError(
             530, f"number of channels opened ({opened}) has reached the negotiated channel_max ({session.channel_max})"
         )
+    session.broker.limits.take_channel(session.identity)
     desk = session.desks[number] = ChannelDesk(session, number)
     session.core.put_channel(desk.core)
     desk.send(ChannelOpenOk())
@@ -35,6 +36,7 @@ def forget_channel(desk: ChannelDesk) -> None:
     not wait for the garbage collector, which rarely runs in a broker."""
     desk.session.core.drop_channel(desk.number)
     del desk.session.desks[desk.number]
+    desk.session.broker.limits.leave_channel(desk.session.user)
     desk.core.desk = None
     desk.core.intake.gate = None
 

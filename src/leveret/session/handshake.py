@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from leveret import __version__
 from leveret.broker.access import Access
-from leveret.broker.identity import Identity
+from leveret.broker.identity import Identity, TokenBearer
 from leveret.errors import AmqpError, HardError, LoginRefused
 from leveret.runtime.log import get_logger
 from leveret.session.certified import certified_name, mechanisms_of
@@ -22,6 +22,8 @@ from leveret.wire.connection_methods import (
     ConnectionStartOk,
     ConnectionTune,
     ConnectionTuneOk,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
 )
 from leveret.wire.negotiation import agree
 from leveret.wire.sasl import EXTERNAL, Credentials, check_mechanism, parse_response
@@ -154,10 +156,39 @@ def open_vhost(session: Session, method: ConnectionOpen) -> None:
         raise HardError(530, f"vhost {name} not found")
     if not session.identity.may_enter(name):
         raise HardError(530, f"access to vhost '{name}' refused for user '{session.user}'")
+    session.broker.limits.take_place(session.connection_id, session.identity, name)
     session.vhost = vhost
     session.access = Access(session.identity, name)
     session.send(ConnectionOpenOk())
     session.opened()
+
+
+def update_secret(session: Session, method: ConnectionUpdateSecret) -> None:
+    """A newer token for the one that logged in. Whoever has a password has nothing to renew, as in RabbitMQ."""
+    if isinstance(session.identity, TokenBearer):
+        session.suspend(FOR_LOGIN)
+        session.own_task(asyncio.ensure_future(_renew(session, method)))
+    else:
+        session.send(ConnectionUpdateSecretOk())
+
+
+async def _renew(session: Session, method: ConnectionUpdateSecret) -> None:
+    refusal = ""
+    try:
+        identity = await session.broker.logins.authenticate_token(method.new_secret, session.peer[0])
+        if identity.name != session.user:
+            refusal = f"it is {identity.name}'s"
+    except LoginRefused as error:
+        refusal = error.reason
+    if session.gone:
+        return
+    if refusal:
+        log.warning("new secret refused", user=session.user, peer=session.peer_name, reason=refusal)
+        session.fail(HardError(530, "New secret was refused by one of the backends", ConnectionUpdateSecret.METHOD))
+    else:
+        session.renew(identity)
+        session.send(ConnectionUpdateSecretOk())
+    session.resume(FOR_LOGIN)
 
 
 HANDLERS = {

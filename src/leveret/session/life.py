@@ -31,6 +31,8 @@ log = get_logger(__name__)
 HANDLED_A_TURN = 256
 # How often a session looks whether its client has read enough of its answers to be given more.
 FLOOD_POLL_S = 0.01
+# How often a session looks at least whether its client's token has ended.
+EXPIRY_LOOK_S = 60.0
 
 # What is sent to the client: a method of AMQP or a command of the stream protocol.
 Said = TypeVar("Said")
@@ -102,6 +104,9 @@ class ConnectionLife(Connected, ABC, Generic[Said]):
         self.vhost: LiveVhost
         self.access: Access
         self.connected_at = broker.clock.wall()
+        # What its rights end with, if they do; and what makes it heed that they have changed.
+        self._expiry: asyncio.TimerHandle | None = None
+        self._rights_turn: asyncio.Handle | None = None
 
     @property
     def peer_name(self) -> str:
@@ -184,6 +189,7 @@ class ConnectionLife(Connected, ABC, Generic[Said]):
         self.local = self.pump.local
         self.name = connection_name(self.peer, self.local)
         self.broker.connected(self.connection_id, self)
+        self._await_expiry()
         if self.heartbeat_s:
             self._heartbeat = Heartbeat(
                 self.board, self.pump, self.core, self.outbox, self.heartbeat_s, self.heartbeat_frame
@@ -241,6 +247,7 @@ class ConnectionLife(Connected, ABC, Generic[Said]):
             return
         self._release()
         self._closing = True
+        self._forget_rights()
         self._mute()
         self.send(close)
         self._timer.cancel()
@@ -274,6 +281,7 @@ class ConnectionLife(Connected, ABC, Generic[Said]):
         self.broker.stalled.pop(self.connection_id, None)
         self._timer.cancel()
         self._cancel_turn()
+        self._forget_rights()
         if self._heartbeat is not None:
             self._heartbeat.stop()
             self._heartbeat = None
@@ -303,10 +311,71 @@ class ConnectionLife(Connected, ABC, Generic[Said]):
     def seen(self) -> SeenConnection:
         return seen_connection(self)
 
+    # ---- rights
+
+    def permissions_changed(self, user: str) -> None:
+        if user == self.user:
+            self.rights_changed()
+
+    def rights_changed(self) -> None:
+        """Nothing that was decided counts any more; and what has begun goes on only if it may. That waits for the end
+        of the turn, when everything of a change is done."""
+        self.access.forget()
+        self._ask_again()
+        if self._rights_turn is None:
+            self._rights_turn = self.board.loop.call_soon(self._heed_rights)
+
+    def _heed_rights(self) -> None:
+        self._rights_turn = None
+        if self.gone or self._closing:
+            return
+        if not self.identity.may_enter(self.vhost.name):
+            self.close_by_broker(320, f"access to vhost '{self.vhost.name}' refused for user '{self.user}'")
+        else:
+            self._end_what_is_not_allowed()
+            self.board.kick()
+
+    @abstractmethod
+    def _ask_again(self) -> None:
+        """The data plane forgets what the user may do."""
+
+    @abstractmethod
+    def _end_what_is_not_allowed(self) -> None: ...
+
+    def renew(self, identity: Identity) -> None:
+        """The same user has shown a newer token."""
+        self.identity = identity
+        self.access.renew(identity)
+        self.rights_changed()
+        self._await_expiry()
+
+    def _await_expiry(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        if self.identity.expires_at is not None:
+            left_s = self.identity.expires_at - self.broker.clock.wall()
+            # Not in one go: somebody may set the clock.
+            self._expiry = self.board.loop.call_later(min(max(left_s, 0.0), EXPIRY_LOOK_S), self._look_at_expiry)
+
+    def _look_at_expiry(self) -> None:
+        expires_at = self.identity.expires_at
+        if expires_at is not None and self.broker.clock.wall() >= expires_at:
+            self.close_by_broker(320, "credential expired")
+        else:
+            self._await_expiry()
+
+    def _forget_rights(self) -> None:
+        for handle in (self._expiry, self._rights_turn):
+            if handle is not None:
+                handle.cancel()
+        self._expiry = self._rights_turn = None
+
     # ---- what happens to others
 
     def user_deleted(self, user: str) -> None:
-        if user == self.user:
+        # A token's bearer may have the same name without being that user.
+        if user == self.user and not self.identity.exists:
             self.close_by_broker(320, f"user '{user}' is deleted")
 
     def vhost_deleted(self, vhost: str) -> None:

@@ -23,6 +23,7 @@ from leveret.session.ack_timeouts import recheck_acks
 from leveret.session.blocking import Blocking
 from leveret.session.channel import ChannelDesk
 from leveret.session.life import ConnectionLife
+from leveret.session.rights import end_unreadable
 from leveret.session.seen import seen_channel, seen_consumer
 from leveret.session.settings import SessionSettings
 from leveret.wire.basic_methods import BasicPublish
@@ -34,7 +35,6 @@ from leveret.wire.connection_methods import (
     ConnectionStartOk,
     ConnectionTune,
     ConnectionUpdateSecret,
-    ConnectionUpdateSecretOk,
 )
 from leveret.wire.constants import HEARTBEAT_FRAME, PROTOCOL_HEADER
 from leveret.wire.limits import FRAME_MAX_BEFORE_AUTHENTICATION
@@ -193,8 +193,7 @@ class Session(ConnectionLife[Method]):
             self._method = method_id
             HANDSHAKE_HANDLERS[method_id](self, method)
         elif self._expected == RUNNING and isinstance(method, ConnectionUpdateSecret):
-            # As with RabbitMQ's passwords there is nothing to renew; tokens will be checked here.
-            self.send(ConnectionUpdateSecretOk())
+            handshake.update_secret(self, method)
         else:
             state = "running" if self._expected == RUNNING else "starting"
             raise HardError(504, f"unexpected method in connection state {state}", method_id)
@@ -273,11 +272,14 @@ class Session(ConnectionLife[Method]):
 
     # ---- alarms and permissions
 
-    def permissions_changed(self, user: str) -> None:
-        if user == self.user:
-            self.access.forget()
-            for desk in self.desks.values():
-                desk.core.intake.forget_permissions()
+    def _ask_again(self) -> None:
+        for desk in self.desks.values():
+            desk.core.intake.forget_permissions()
+
+    def _end_what_is_not_allowed(self) -> None:
+        for desk in list(self.desks.values()):
+            if desk.is_open:
+                end_unreadable(desk)
 
     def blocked_changed(self, reason: str | None) -> None:
         self._blocking.alarm_changed(self, reason)

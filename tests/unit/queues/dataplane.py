@@ -115,12 +115,23 @@ class OpenGate:
         self.checked: list[bytes] = []
         self.inspected: list[Properties] = []
         self.delayed: list[Properties] = []
+        # Whether each routing key is asked for, and what was.
+        self.keyed = False
+        self.keys: list[bytes] = []
+        self.copies: list[Properties] = []
 
     def refuse_unknown_exchange(self, address: bytes) -> None:
         raise SoftError(404, f"no exchange '{address[1 : 1 + address[0]].decode()}'")
 
-    def check_publish(self, exchange: Exchange) -> None:
+    def check_publish(self, exchange: Exchange) -> bool:
         self.checked.append(exchange.name)
+        return self.keyed
+
+    def check_key(self, exchange: Exchange, key: bytes) -> None:
+        self.keys.append(key)
+
+    def check_copies(self, exchange: Exchange, properties: Properties) -> None:
+        self.copies.append(properties)
 
     def inspect(self, properties: Properties) -> Properties:
         self.inspected.append(properties)

@@ -143,6 +143,39 @@ def end(session: StreamSession, command: commands.SaslAuthenticate, code: int, u
     session.pump.close()
 
 
+def authenticate_again(session: StreamSession, command: commands.SaslHandshake | commands.SaslAuthenticate) -> None:
+    """A client whose token ends brings a newer one on the open connection. It stays who it is, and keeps what it had
+    if the new one is no good."""
+    if isinstance(command, commands.SaslHandshake):
+        session.send(commands.SaslHandshakeResponse(command.correlation_id, Code.OK, list(MECHANISMS)))
+        return
+    if command.mechanism != session.mechanism:
+        session.refuse(command, Code.SASL_MECHANISM_NOT_SUPPORTED, "it is not the mechanism of the login")
+        return
+    try:
+        credentials = parse_response(command.mechanism, command.data)
+    except AmqpError as error:
+        session.refuse(command, Code.SASL_ERROR, str(error.text))
+        return
+    session.wait_for(_renew(session, command, credentials), FOR_LOGIN)
+
+
+async def _renew(session: StreamSession, command: commands.SaslAuthenticate, credentials: Credentials) -> None:
+    try:
+        identity = await session.broker.logins.authenticate(
+            credentials.user, credentials.password, session.peer[0], PROTOCOL
+        )
+        if identity.name != session.user:
+            raise LoginRefused(f"it is {identity.name}'s")
+    except LoginRefused as error:
+        if not session.gone:
+            session.refuse(command, Code.AUTHENTICATION_FAILURE, error.reason)
+        return
+    if not session.gone:
+        session.renew(identity)
+        session.send(commands.SaslAuthenticateResponse(command.correlation_id, Code.OK))
+
+
 # ---- agreeing, and the virtual host
 
 
@@ -158,8 +191,16 @@ def tune(session: StreamSession, command: commands.Tune) -> None:
 def open_vhost(session: StreamSession, command: commands.Open) -> None:
     name = command.virtual_host
     vhost = session.broker.vhosts.get(name)
+    refusal = None
     if vhost is None or not session.identity.may_enter(name):
-        log.info("virtual host refused", user=session.user, peer=session.peer_name, vhost=name)
+        refusal = "not there, or not allowed"
+    else:
+        try:
+            session.broker.limits.take_place(session.connection_id, session.identity, name)
+        except HardError as error:
+            refusal = error.text
+    if vhost is None or refusal is not None:
+        log.info("virtual host refused", user=session.user, peer=session.peer_name, vhost=name, reason=refusal)
         session.send(commands.OpenResponse(command.correlation_id, Code.VIRTUAL_HOST_ACCESS_FAILURE, {}))
         session.core.stop()
         session.pump.close()

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
+from leveret.broker.access import READ
 from leveret.broker.broker import Broker
 from leveret.broker.connected import STREAM, SeenChannel, SeenConsumer, SeenPublisher, SeenSubscription
 from leveret.broker.streams import StreamService
@@ -163,6 +164,8 @@ class StreamSession(ConnectionLife[Command]):
             handshake.take_step(self, command)
         elif isinstance(command, commands.ConsumerUpdateResponse):
             self._answered(command)
+        elif isinstance(command, commands.SaslHandshake | commands.SaslAuthenticate):
+            handshake.authenticate_again(self, command)
         else:
             self._perform(command)
 
@@ -273,10 +276,14 @@ class StreamSession(ConnectionLife[Command]):
             self.send(command)
             self.board.kick()
 
-    def permissions_changed(self, user: str) -> None:
-        if user == self.user:
-            self.access.forget()
-            publishing.check_again(self)
+    def _ask_again(self) -> None:
+        publishing.check_again(self)
+
+    def _end_what_is_not_allowed(self) -> None:
+        """The protocol has no word for a subscription that ends: its client hears that the stream is not to be had."""
+        for name in {subscription.stream_name for subscription in self.subscriptions.values()}:
+            if not self.access.allows_queue(READ, name):
+                self.stream_deleted(name)
 
     def ack_timeouts_changed(self) -> None:
         """Nothing is acknowledged here."""
