@@ -20,7 +20,7 @@ FUZZ_SUITES := $(wildcard $(addprefix tests/,property fuzz))
 CHECKED := src tests benchmarks setup.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test test-compiled test-pure test-oracle bench crash lint format fuzz coverage pins deps-system clean
+.PHONY: help run install test test-compiled test-pure test-oracle bench crash lint format docs fuzz coverage pins deps-system clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -63,6 +63,9 @@ lint: $(VENV)/.run $(VENV)/.test $(VENV)/.dev ## ruff, mypy, import rules
 format: $(VENV)/.dev ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix $(CHECKED)
 	$(BIN)/ruff format $(CHECKED)
+
+docs: $(VENV)/.run ## the tables of docs/configuration.md, from the declarations
+	PYTHONPATH=src $(BIN)/python -m leveret.node.config.documentation docs/configuration.md
 
 fuzz: $(VENV)/.installed $(VENV)/.test ## property and fuzz tests with many more examples
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest --timeout=3600 $(FUZZ_SUITES) $(ARGS)

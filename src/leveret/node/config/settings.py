@@ -12,7 +12,7 @@ SOCKET_NAME = "leveret.sock"
 
 
 class Settings(Section, frozen=True):
-    """the node itself"""
+    """names, data and log of the node"""
 
     data_dir: Annotated[
         str,

@@ -89,7 +89,7 @@ def from_environment(environment: Mapping[str, str], problems: list[str]) -> lis
             value = before.value if before is not None and isinstance(before.value, dict) else {}
             given[table] = Given(table, {**value, item: text}, name)
         else:
-            problems.append(f"{name} is no setting{_near(key, as_variable=True)}")
+            problems.append(f"{_plain(name)} is no setting{_near(key, as_variable=True)}")
     return list(given.values())
 
 
@@ -158,7 +158,12 @@ def known_keys() -> list[str]:
 
 
 def unknown(key: str) -> str:
-    return f"{key} is no setting{_near(key)}"
+    return f"{_plain(key)} is no setting{_near(key)}"
+
+
+def _plain(name: str) -> str:
+    """A name that somebody else chose, on one line whatever it is."""
+    return name if name.isprintable() and name else repr(name)
 
 
 def _near(key: str, as_variable: bool = False) -> str:
