@@ -1,4 +1,4 @@
-"""Logins by certificate (SASL EXTERNAL), over AMQP and over the stream protocol: who is offered it, and who is meant."""
+"""Logins by certificate (SASL EXTERNAL), over AMQP and the stream protocol: who is offered it, and who is meant."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from tests.conformance.stream_scenes import within_deadline
 from tests.conformance.tls_scenes import TlsScene, tls_scene
 
 ALL = ("EXTERNAL", "PLAIN", "AMQPLAIN")
-REFUSED = "ACCESS_REFUSED - Login was refused using authentication mechanism EXTERNAL. For details see the broker logfile."
+REFUSED = (
+    "ACCESS_REFUSED - Login was refused using authentication mechanism EXTERNAL. For details see the broker logfile."
+)
 
 
 def add_user(scene: TlsScene, name: str, permitted: str = ".*") -> None:
@@ -88,7 +90,7 @@ def refusal(client: RawClient) -> Refusal:
 
 def test_the_certificate_is_the_login(scene: TlsScene) -> None:
     papers = scene.authority.client("ann", "ann")
-    # What the client says besides is not looked at: some say nothing, one says this, one would like to be somebody else.
+    # What the client says besides is not looked at: some say nothing, one says stars, one would like to be another.
     for response in ("", "\0*\0*", "guest", "\0guest\0guest"):
         with scene.connect(papers) as client:
             finish(log_in(client, response))
