@@ -1,4 +1,4 @@
-"""Logins by certificate (SASL EXTERNAL), over AMQP and over the stream protocol: who is offered it, and who is meant."""
+"""Logins by certificate (SASL EXTERNAL), over AMQP and the stream protocol: who is offered it, and who is meant."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 from rstream import Producer, SlasMechanism
 
+from leveret.broker.login import Logins
 from leveret.catalog import commands as changes
 from leveret.catalog.passwords import hash_known_password
 from leveret.catalog.records import Permission, User
@@ -89,7 +90,7 @@ def refusal(client: RawClient) -> Refusal:
 
 def test_the_certificate_is_the_login(scene: TlsScene) -> None:
     papers = scene.authority.client("ann", "ann")
-    # What the client says besides is not looked at: some say nothing, one says this, one would like to be somebody else.
+    # What the client says besides is not looked at: some say nothing, one says stars, one would like to be another.
     for response in ("", "\0*\0*", "guest", "\0guest\0guest"):
         with scene.connect(papers) as client:
             finish(log_in(client, response))
@@ -129,11 +130,11 @@ def test_a_password_still_does_with_a_certificate(scene: TlsScene) -> None:
 
 
 def test_a_user_who_does_not_exist_is_refused(scene: TlsScene) -> None:
-    before = scene.broker.call(lambda node: node.broker.logins_refused_total)
+    before = scene.broker.call(lambda node: node.broker.logins.refused_total)
     for name in ("bob", "Ann", " ann", "ann ", "guest,ann"):
         ended = refusal(scene.connect(scene.authority.client("bob", name)))
         assert (ended.code, ended.text) == (403, REFUSED)
-    assert scene.broker.call(lambda node: node.broker.logins_refused_total) == before + 5
+    assert scene.broker.call(lambda node: node.broker.logins.refused_total) == before + 5
 
 
 def test_odd_names_are_nobodys(scene: TlsScene) -> None:
@@ -163,7 +164,7 @@ def test_who_may_only_come_from_this_machine_must(scene: TlsScene, monkeypatch: 
     papers = scene.authority.client("guest", "guest")
     with scene.connect(papers) as client:
         finish(log_in(client)).log_out()
-    monkeypatch.setattr("leveret.session.handshake.allowed_from", lambda session, user: user != "guest")
+    monkeypatch.setattr(Logins, "allowed_from", lambda logins, user, host: user != "guest")
     assert refusal(scene.connect(papers)).code == 403
 
 
@@ -265,7 +266,7 @@ def test_streams_refuse_whom_amqp_refuses(scene: TlsScene, monkeypatch: pytest.M
         with scene.stream(scene.authority.client("bob", name)) as stream:
             assert stream.code(commands.SaslAuthenticate, "EXTERNAL", b"") == Code.AUTHENTICATION_FAILURE
             assert stream.is_closed()
-    monkeypatch.setattr("leveret.session.stream.handshake.allowed_from", lambda session, user: user != "guest")
+    monkeypatch.setattr(Logins, "allowed_from", lambda logins, user, host: user != "guest")
     with scene.stream(scene.authority.client("guest", "guest")) as stream:
         code = stream.code(commands.SaslAuthenticate, "EXTERNAL", b"")
         assert code == Code.SASL_AUTHENTICATION_FAILURE_LOOPBACK

@@ -40,7 +40,7 @@ class TlsScene:
 
 @contextmanager
 def tls_scene(directory: Path, **settings: object) -> Iterator[TlsScene]:
-    """Settings are written with two underscores for the dot. Clients are asked for a certificate only if they say so."""
+    """Settings are written with two underscores for the dot; clients are asked for a certificate if they say so."""
     # Not at the top of the file, so that the oracle can be asked where Leveret is not built.
     from leveret.testing import Broker
 

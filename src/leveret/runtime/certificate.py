@@ -1,7 +1,7 @@
 """One X.509 certificate as people and logins see it: who, by whom, how long.
 
 Only reads: whether a certificate is to be trusted has been decided by OpenSSL before anything here is asked. Names are
-printed as RabbitMQ prints them, because users are called so there; a name that could be taken for another is refused."""
+printed as RabbitMQ prints them, because users are called so there. One that could be taken for another is refused."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ log = get_logger(__name__)
 # has nothing else anyway.
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:DHE+CHACHA20:!aNULL"
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+NO_PASSWORD = Secret("")
 _VERIFY = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 
@@ -31,7 +32,7 @@ class TlsOptions:
     certificate: str
     # Empty: it is in the same file.
     key: str = ""
-    key_password: Secret = Secret("")
+    key_password: Secret = NO_PASSWORD
     # Whose signature a client's certificate must have.
     ca: str = ""
     verify: Literal["none", "optional", "required"] = "none"
@@ -125,9 +126,7 @@ def _load_key(context: ssl.SSLContext, options: TlsOptions) -> None:
         if asked:
             raise ConfigError(f"tls.key: {key} cannot be decrypted with tls.key_password") from None
         reason = f" ({_reason(error)})" if error.reason else ""
-        raise ConfigError(
-            f"tls.key: {key} has no private key in PEM that fits {options.certificate}{reason}"
-        ) from None
+        raise ConfigError(f"tls.key: {key} has no private key in PEM that fits {options.certificate}{reason}") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"tls.key: {key} cannot be used: {error}") from None
 

@@ -7,9 +7,11 @@ ever left inside OpenSSL for which the socket would not wake us."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from leveret.runtime.log import get_logger
@@ -81,6 +83,7 @@ class TlsPump(Pump):
         "_first_octets",
         "_incoming",
         "_outgoing",
+        "_read_into",
         "_said_goodbye",
         "_sealed",
         "_ssl",
@@ -93,6 +96,8 @@ class TlsPump(Pump):
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._ssl = door.certificates.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        # With a buffer it gives how much it has put there, which its type does not say.
+        self._read_into: Callable[[int, memoryview], int] = self._ssl.read  # type: ignore[assignment]
         self._established = False
         # Whether what came together with the end of the handshake, if anything, is still to be opened.
         self._unopened = False
@@ -208,7 +213,7 @@ class TlsPump(Pump):
             return
         view, filled, end = board.view, 0, ""
         try:
-            while count := self._ssl.read(RECEIVE_BYTES - filled, view[filled:]):  # type: ignore[arg-type]
+            while count := self._read_into(RECEIVE_BYTES - filled, view[filled:]):
                 filled += count
             end = "closed by peer"
         except ssl.SSLWantReadError:
@@ -238,10 +243,8 @@ class TlsPump(Pump):
         if self._sock is None:
             return
         self._close_ssl()
-        try:
+        with contextlib.suppress(OSError):
             self._send_sealed(self._sock)
-        except OSError:
-            pass
         self._drop(reason)
 
     # ---- out
@@ -312,13 +315,10 @@ class TlsPump(Pump):
         """Puts the close_notify behind everything else that is sealed; the peer then knows that nothing is missing."""
         if self._established and not self._said_goodbye:
             self._said_goodbye = True
-            try:
+            # It waits for the peer's, which we need not see; or there is nothing left to close.
+            with contextlib.suppress(OSError):
                 self._ssl.unwrap()
-            except OSError:
-                # It waits for the peer's, which we need not see; or there is nothing left to close.
-                pass
 
     def _drop(self, reason: str) -> None:
         self._forget_deadline()
         super()._drop(reason)
-

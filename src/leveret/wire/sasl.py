@@ -11,7 +11,7 @@ from leveret.wire.limits import SASL_RESPONSE_BYTES_MAX
 
 __all__ = ["EXTERNAL", "MECHANISMS", "Credentials", "check_mechanism", "offered_mechanisms", "parse_response"]
 
-# The client is whom its certificate names. Its response is not looked at, as in RabbitMQ: clients send the oddest things.
+# The client is whom its certificate names. Its response is not looked at, as in RabbitMQ: clients send odd things.
 EXTERNAL = "EXTERNAL"
 
 

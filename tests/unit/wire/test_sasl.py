@@ -7,7 +7,7 @@ import pytest
 from leveret.core.tables import encode_table
 from leveret.errors import HardError
 from leveret.wire.limits import SASL_RESPONSE_BYTES_MAX
-from leveret.wire.sasl import MECHANISMS, Credentials, parse_response
+from leveret.wire.sasl import MECHANISMS, Credentials, check_mechanism, offered_mechanisms, parse_response
 
 
 def amqplain(**fields: object) -> bytes:
@@ -87,3 +87,19 @@ def test_an_unknown_mechanism_is_refused_as_rabbitmq_does() -> None:
         parse_response("GSSAPI", b"")
     assert caught.value.code == 503
     assert list(MECHANISMS) == ["PLAIN", "AMQPLAIN"]
+
+
+def test_what_is_offered_is_what_is_configured_and_possible() -> None:
+    both = ("AMQPLAIN", "EXTERNAL", "PLAIN")
+    assert offered_mechanisms(both, has_certificate=True) == ["AMQPLAIN", "EXTERNAL", "PLAIN"]
+    assert offered_mechanisms(both, has_certificate=False) == ["AMQPLAIN", "PLAIN"]
+    assert offered_mechanisms(("PLAIN",), has_certificate=True) == ["PLAIN"]
+    assert offered_mechanisms(("GSSAPI",), has_certificate=True) == []
+
+
+@pytest.mark.parametrize(("mechanism", "word"), [("EXTERNAL", "invalid"), ("PLAIN", "invalid"), ("GSSAPI", "unknown")])
+def test_what_was_not_offered_is_refused_as_rabbitmq_does(mechanism: str, word: str) -> None:
+    check_mechanism("AMQPLAIN", ["AMQPLAIN"])
+    with pytest.raises(HardError, match=f"{word} authentication mechanism '{mechanism}'") as caught:
+        check_mechanism(mechanism, ["AMQPLAIN"])
+    assert caught.value.code == 503
