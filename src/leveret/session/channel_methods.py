@@ -27,6 +27,7 @@ def open_channel(session: Session, number: int) -> None:
         )
     desk = session.desks[number] = ChannelDesk(session, number)
     session.core.put_channel(desk.core)
+    session.broker.churn.channels_opened += 1
     desk.send(ChannelOpenOk())
 
 
@@ -35,6 +36,8 @@ def forget_channel(desk: ChannelDesk) -> None:
     not wait for the garbage collector, which rarely runs in a broker."""
     desk.session.core.drop_channel(desk.number)
     del desk.session.desks[desk.number]
+    desk.session.broker.churn.channels_closed += 1
+    desk.session.broker.retired.add_channel(desk.core)
     desk.core.desk = None
     desk.core.intake.gate = None
 

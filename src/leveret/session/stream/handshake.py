@@ -138,6 +138,7 @@ def accept(session: StreamSession, command: commands.SaslAuthenticate, identity:
 
 def end(session: StreamSession, command: commands.SaslAuthenticate, code: int, user: str, reason: str) -> None:
     log.warning("login refused", user=user, peer=session.peer_name, mechanism=session.mechanism, reason=reason)
+    session.broker.churn.stream_errors[code] += 1
     session.send(commands.SaslAuthenticateResponse(command.correlation_id, code))
     session.core.stop()
     session.pump.close()
@@ -160,6 +161,7 @@ def open_vhost(session: StreamSession, command: commands.Open) -> None:
     vhost = session.broker.vhosts.get(name)
     if vhost is None or not session.identity.may_enter(name):
         log.info("virtual host refused", user=session.user, peer=session.peer_name, vhost=name)
+        session.broker.churn.stream_errors[Code.VIRTUAL_HOST_ACCESS_FAILURE] += 1
         session.send(commands.OpenResponse(command.correlation_id, Code.VIRTUAL_HOST_ACCESS_FAILURE, {}))
         session.core.stop()
         session.pump.close()
