@@ -16,6 +16,8 @@ from leveret.broker.leases import Leases
 from leveret.broker.limits import Limits
 from leveret.broker.login import AuthSettings, Logins
 from leveret.broker.post_office import PostOffice
+from leveret.broker.statistics.activity import Churn, Retired
+from leveret.broker.statistics.hold_ups import HoldUps
 from leveret.broker.stream_groups import StreamGroups
 from leveret.broker.vhost import LiveVhost
 from leveret.catalog import commands
@@ -82,6 +84,10 @@ class Broker:
         self.alarms: dict[str, str] = {}
         self.connections_opened_total = 0
         self.connections_closed_total = 0
+        self.churn = Churn()
+        # What those had counted who are gone.
+        self.retired = Retired()
+        self.hold_ups = HoldUps(clock.monotonic)
 
     def create_defaults(self) -> None:
         """What an empty broker starts with: the vhost / and guest, who may do everything there."""
@@ -154,6 +160,9 @@ class Broker:
             self.store.append_command(encode_command(command))
         for change in changes:
             self.reflect(change)
+            if isinstance(change.record, QueueRecord):
+                self.churn.queues_created += isinstance(change, Added)
+                self.churn.queues_deleted += isinstance(change, Removed)
 
     def reflect(self, change: Change, replayed: bool = False) -> None:
         """Brings everything that mirrors the catalog in step with it."""
@@ -191,6 +200,7 @@ class Broker:
                 self.catalog.policies[vhost.name],
                 self.office,
                 self.leases,
+                self.retired,
             )
 
     # ---- connections
@@ -211,6 +221,7 @@ class Broker:
             self.connections_closed_total += 1
             if self.connections_named.get(connection.name) is connection:
                 del self.connections_named[connection.name]
+            connection.count_into(self.retired)
 
     def close_connections(self, text: str, code: int = 320) -> None:
         """Closes every connection, as an operator or a shutdown does."""

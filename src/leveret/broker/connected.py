@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from leveret.broker.statistics.activity import Activity
 from leveret.catalog.records import Arguments
 
 AMQP = "AMQP 0-9-1"
@@ -164,6 +165,9 @@ class Connected(Protocol):
     def ack_timeouts_changed(self) -> None: ...
 
     def collect_located(self, number: int, found: dict[tuple[int, int], object]) -> None: ...
+
+    def count_into(self, activity: Activity) -> None:
+        """Adds what it has counted so far."""
 
     # ---- what operators see of it
 

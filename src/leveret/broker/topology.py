@@ -97,6 +97,7 @@ class Topology:
             who.access.check_queue(CONFIGURE, name)
             raise SoftError(403, f"queue name '{name}' contains reserved prefix '{RESERVED_PREFIX}*'")
         who.access.check_queue(CONFIGURE, name)
+        self._broker.churn.queues_declared += 1
         existing: Queue | None = vhost.queues.get(octets(name))
         what = queue_text(vhost.name, name)
         if existing is not None:

@@ -10,6 +10,7 @@ from typing import Protocol
 from leveret.broker.copies import resolve_copies
 from leveret.broker.exchanges import make_exchange
 from leveret.broker.leases import Leases
+from leveret.broker.statistics.activity import Retired
 from leveret.catalog.commands import Added, Change
 from leveret.catalog.policies import PolicyBook, effective_exchange_arguments, effective_queue_arguments
 from leveret.catalog.records import BindingRecord, ExchangeRecord, QueueRecord
@@ -51,6 +52,7 @@ class LiveVhost:
         policies: PolicyBook | None = None,
         office: Office | None = None,
         leases: Leases | None = None,
+        retired: Retired | None = None,
     ) -> None:
         self.name = name
         # The catalog's own; read here, never changed.
@@ -60,6 +62,8 @@ class LiveVhost:
         self._office = Office() if office is None else office
         # Queues that go when nobody uses them.
         self.leases = Leases.without_clock() if leases is None else leases
+        # Gets what queues have counted when they go.
+        self._retired = Retired() if retired is None else retired
         self.exchanges: dict[bytes, Exchange] = {}
         self.queues: dict[bytes, Queue] = {}
         # Direct reply-to addresses by their full name.
@@ -168,6 +172,7 @@ class LiveVhost:
             consumer.channel.desk.consumer_lost(consumer.tag)
         for watcher in self.watchers.pop(record.name, ()):
             watcher.stream_deleted(record.name)
+        self._retired.add_queue(queue)
 
     def watch_stream(self, name: str, watcher: StreamWatcher) -> None:
         self.watchers.setdefault(name, {})[watcher] = True

@@ -88,7 +88,7 @@ class Intake(Publisher):
         self.published_total = 0
         self.returned_total = 0
         self.refused_total = 0
-        # Copies that went to queues, messages that no queue wanted and that were not to be returned, acks that were sent.
+        # Copies that went to queues; messages that no queue wanted and nobody wants back; acks that were sent.
         self.routed_total = 0
         self.dropped_total = 0
         self.confirmed_total = 0

@@ -15,6 +15,7 @@ from leveret.broker.policies import Policies
 from leveret.broker.recovery import recover
 from leveret.broker.reprocess.reprocessor import Reprocessor
 from leveret.broker.reprocess.schedule import Plan, Schedule
+from leveret.broker.statistics.statistics import Statistics
 from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import Topology
 from leveret.errors import LeveretError, StartupError
@@ -63,6 +64,7 @@ class Node:
         self.delayed = Delayed(self.broker)
         self.reprocessor = Reprocessor(self.broker)
         self.schedule = Schedule(self.broker, self.reprocessor, _plan(settings))
+        self.statistics = Statistics(self.broker)
         self._session_settings = _session_settings(settings)
         # Called with every reload, by whoever keeps settings of his own or has files to read again; may raise.
         self.on_reload: list[Callable[[Settings], None]] = [lambda chosen: self.reload_tls(chosen.tls)]

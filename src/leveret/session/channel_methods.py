@@ -28,6 +28,7 @@ def open_channel(session: Session, number: int) -> None:
     session.broker.limits.take_channel(session.identity)
     desk = session.desks[number] = ChannelDesk(session, number)
     session.core.put_channel(desk.core)
+    session.broker.churn.channels_opened += 1
     desk.send(ChannelOpenOk())
 
 
@@ -37,6 +38,8 @@ def forget_channel(desk: ChannelDesk) -> None:
     desk.session.core.drop_channel(desk.number)
     del desk.session.desks[desk.number]
     desk.session.broker.limits.leave_channel(desk.session.user)
+    desk.session.broker.churn.channels_closed += 1
+    desk.session.broker.retired.add_channel(desk.core)
     desk.core.desk = None
     desk.core.intake.gate = None
 

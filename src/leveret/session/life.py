@@ -228,6 +228,7 @@ class ConnectionLife(Connected, ABC, Generic[Said]):
 
     def heed_heartbeats(self) -> None:
         """A client that is held up, by an alarm, by the disk or by both, is not read: its silence says nothing then."""
+        self.broker.hold_ups.note(self.connection_id, self.held_up)
         if self._heartbeat is not None:
             self._heartbeat.listen(not self.held_up)
 
@@ -279,6 +280,7 @@ class ConnectionLife(Connected, ABC, Generic[Said]):
         """The socket is closed."""
         self.gone = True
         self.broker.stalled.pop(self.connection_id, None)
+        self.broker.hold_ups.note(self.connection_id, False)
         self._timer.cancel()
         self._cancel_turn()
         self._forget_rights()

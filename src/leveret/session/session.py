@@ -13,6 +13,7 @@ from typing import Any
 
 from leveret.broker.broker import Broker
 from leveret.broker.connected import AMQP, SeenChannel, SeenConsumer, SeenPublisher, SeenSubscription
+from leveret.broker.statistics.activity import AMQP091, Activity
 from leveret.broker.topology import Topology
 from leveret.core.connection import Connection
 from leveret.errors import AmqpError, HardError, SoftError
@@ -311,6 +312,11 @@ class Session(ConnectionLife[Method]):
 
     def subscriptions_seen(self) -> Iterator[SeenSubscription]:
         return iter(())
+
+    def count_into(self, activity: Activity) -> None:
+        activity.add_connection(AMQP091, self.core, self.outbox)
+        for desk in self.desks.values():
+            activity.add_channel(desk.core)
 
     def ack_timeouts_changed(self) -> None:
         """Queues have got other timeouts for acknowledgements."""

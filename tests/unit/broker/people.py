@@ -7,6 +7,7 @@ import itertools
 from leveret.broker.access import Access
 from leveret.broker.broker import Broker
 from leveret.broker.identity import CatalogUser
+from leveret.broker.statistics.activity import Activity
 from leveret.broker.topology import Topology
 from leveret.broker.vhost import LiveVhost
 from leveret.catalog import commands
@@ -59,6 +60,9 @@ class Line:
 
     def blocked_changed(self, reason: str | None) -> None:
         self.told.append(("blocked", reason))
+
+    def count_into(self, activity: Activity) -> None:
+        activity.bytes_received += 100
 
 
 class Town:

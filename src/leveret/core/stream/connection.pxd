@@ -20,6 +20,7 @@ cdef class StreamConnection(Carry):
     cdef public bint alarmed
     cdef public bint published
     cdef readonly unsigned long long frames_received
+    cdef readonly unsigned long long unknown_publishers_total
 
     @cython.locals(data=bytearray)
     cpdef object feed(self, bytearray data, Py_ssize_t size)

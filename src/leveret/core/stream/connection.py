@@ -44,6 +44,8 @@ class StreamConnection(Carry):
         # While an alarm holds, the session wants to see a publish before anything more is read.
         self.alarmed = False
         self.frames_received = 0
+        # Publishes in the name of nobody.
+        self.unknown_publishers_total = 0
 
     # ---- chunks
 
@@ -118,6 +120,7 @@ class StreamConnection(Carry):
         publisher = self.publishers.get(id)
         if publisher is None:
             check_entries(p, at + PUBLISH_HEAD, end, version)
+            self.unknown_publishers_total += 1
             write_errors(self.outbox, id, PUBLISHER_DOES_NOT_EXIST, p, at + PUBLISH_HEAD, end, version)
         else:
             publisher.publish(p, at + PUBLISH_HEAD, end, version)

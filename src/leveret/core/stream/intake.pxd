@@ -24,6 +24,7 @@ cdef class StreamPublisher(Publisher):
     cdef readonly bint closed
     cdef readonly unsigned long long published_total
     cdef readonly unsigned long long known_total
+    cdef readonly unsigned long long refused_total
     cdef readonly unsigned long long confirmed_total
 
     @cython.locals(size=Py_ssize_t, publishing_id="unsigned long long", filter_value=bytes, extra=bytes, body=bytes)

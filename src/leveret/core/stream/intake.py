@@ -53,12 +53,15 @@ class StreamPublisher(Publisher):
         self.closed = False
         self.published_total = 0
         self.known_total = 0
+        # Frames that were refused as a whole.
+        self.refused_total = 0
         self.confirmed_total = 0
 
     def publish(self, p, at, end, version):
         """Takes the entries p[at:end] of a frame, whose count stands before them."""
         check_entries(p, at, end, version)
         if self.refusal != 0:
+            self.refused_total += 1
             return write_errors(self.outbox, self.id, self.refusal, p, at, end, version)
         at += 4
         if at == end:

@@ -110,10 +110,12 @@ def remove(session: StreamSession, subscription: Subscription) -> None:
 def credit(session: StreamSession, command: commands.Credit) -> None:
     subscription = session.subscriptions.get(command.subscription_id)
     if subscription is None:
+        session.broker.churn.stream_errors[Code.SUBSCRIPTION_ID_DOES_NOT_EXIST] += 1
         session.send(commands.CreditResponse(Code.SUBSCRIPTION_ID_DOES_NOT_EXIST, command.subscription_id))
         return
     if subscription.group is not None and not subscription.active:
         # What a member that was active has left over: it keeps it for its next turn.
+        session.broker.churn.stream_errors[Code.PRECONDITION_FAILED] += 1
         session.send(commands.CreditResponse(Code.PRECONDITION_FAILED, command.subscription_id))
     subscription.core.add_credit(command.credit)
 

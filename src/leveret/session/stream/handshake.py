@@ -138,6 +138,7 @@ def accept(session: StreamSession, command: commands.SaslAuthenticate, identity:
 
 def end(session: StreamSession, command: commands.SaslAuthenticate, code: int, user: str, reason: str) -> None:
     log.warning("login refused", user=user, peer=session.peer_name, mechanism=session.mechanism, reason=reason)
+    session.broker.churn.stream_errors[code] += 1
     session.send(commands.SaslAuthenticateResponse(command.correlation_id, code))
     session.core.stop()
     session.pump.close()
@@ -201,6 +202,7 @@ def open_vhost(session: StreamSession, command: commands.Open) -> None:
             refusal = error.text
     if vhost is None or refusal is not None:
         log.info("virtual host refused", user=session.user, peer=session.peer_name, vhost=name, reason=refusal)
+        session.broker.churn.stream_errors[Code.VIRTUAL_HOST_ACCESS_FAILURE] += 1
         session.send(commands.OpenResponse(command.correlation_id, Code.VIRTUAL_HOST_ACCESS_FAILURE, {}))
         session.core.stop()
         session.pump.close()

@@ -49,6 +49,7 @@ def delete(session: StreamSession, command: commands.DeletePublisher) -> None:
 def remove(session: StreamSession, publisher: StreamPublisher) -> None:
     publisher.close()
     del session.publishers[publisher.id]
+    session.broker.retired.add_publisher(publisher)
     unwatch(session, publisher.stream.record.name)
 
 

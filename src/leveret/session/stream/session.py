@@ -13,6 +13,7 @@ from typing import Any
 from leveret.broker.access import READ
 from leveret.broker.broker import Broker
 from leveret.broker.connected import STREAM, SeenChannel, SeenConsumer, SeenPublisher, SeenSubscription
+from leveret.broker.statistics.activity import Activity
 from leveret.broker.streams import StreamService
 from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import Topology
@@ -194,6 +195,7 @@ class StreamSession(ConnectionLife[Command]):
             code=CODE_NAMES[code],
             reason=why,
         )
+        self.broker.churn.stream_errors[code] += 1
         self.send(empty_response(command, code))
 
     def ask(
@@ -232,6 +234,7 @@ class StreamSession(ConnectionLife[Command]):
             self.pump.close()
             return
         code = CODES.get(error.code, Code.UNKNOWN_FRAME)
+        self.broker.churn.stream_errors[code] += 1
         self._start_close(commands.Close(self._next_correlation(), code, error.text))
 
     def close_by_broker(self, code: int, text: str) -> None:
@@ -311,6 +314,13 @@ class StreamSession(ConnectionLife[Command]):
 
     def subscriptions_seen(self) -> Iterator[SeenSubscription]:
         return (seen_subscription(self, one) for one in list(self.subscriptions.values()))
+
+    def count_into(self, activity: Activity) -> None:
+        activity.add_connection(STREAM, self.core, self.outbox)
+        for publisher in self.publishers.values():
+            activity.add_publisher(publisher)
+        activity.stream_consumers += len(self.subscriptions)
+        activity.stream_errors[Code.PUBLISHER_DOES_NOT_EXIST] += self.core.unknown_publishers_total
 
     # ---- alarms
 
