@@ -4,9 +4,10 @@ Changes only by the catalog's changes. Names are octets here, because that is wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from leveret.broker.connected import SeenConsumer
 from leveret.broker.copies import resolve_copies
 from leveret.broker.exchanges import make_exchange
 from leveret.broker.leases import Leases
@@ -41,6 +42,9 @@ class StreamWatcher(Protocol):
     """Somebody who reads or writes a stream without being one of its subscribers: a stream client's connection."""
 
     def stream_deleted(self, name: str) -> None: ...
+
+    def consumers(self) -> Iterator[SeenConsumer]:
+        """What it has there, and elsewhere."""
 
 
 class LiveVhost:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from leveret.broker.broker import Broker
 from leveret.broker.delayed import Delayed
@@ -28,6 +29,24 @@ class Listening:
     tls: bool = False
 
 
+@dataclass(frozen=True)
+class ServedCertificate:
+    """One that clients are shown, and when it ends, in seconds since 1970."""
+
+    name: str
+    ends_at_s: float
+
+
+class Watched(Protocol):
+    """What the node knows of its memory and its disk (node.watch)."""
+
+    resident_bytes: int
+    memory_watermark_bytes: int
+    # None while the system cannot say.
+    disk_free_bytes: int | None
+    disk_free_bytes_min: int
+
+
 @dataclass
 class Services:
     broker: Broker
@@ -42,3 +61,18 @@ class Services:
     listeners: Callable[[], list[Listening]] = field(default=list)
     small_body_bytes_max: int = SMALL_BODY_BYTES_MAX
     large_body_bytes_max: int = LARGE_BODY_BYTES_MAX
+    # broker.statistics.Statistics: how numbers went lately; None where nobody keeps them.
+    statistics: Any = None
+    # As the settings have it; the global parameter cluster_name goes before it.
+    cluster_name: str = "leveret"
+    data_dir: str = ""
+    mechanisms: Sequence[str] = ("PLAIN", "AMQPLAIN")
+    # Of the node; 0 for no limit.
+    connections_max: int = 0
+    # When the node started, in seconds since 1970.
+    started_at: float = 0.0
+    # None until the node watches.
+    watched: Callable[[], Watched | None] = lambda: None
+    certificates: Callable[[], Sequence[ServedCertificate]] = tuple
+    # Whether clients are let in: not before everything is recovered, and not while the node stops.
+    in_service: Callable[[], bool] = lambda: True

@@ -122,6 +122,7 @@ class HttpServer:
             path,
             _query(request),
             content_type=request.content_type,
+            headers={name.lower(): value for name, value in request.headers.items()},
         )
         if request.method not in READING:
             octets = await self._read(request, route.size)

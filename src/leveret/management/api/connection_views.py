@@ -1,0 +1,263 @@
+"""Connections and channels as operators see them, and the end of a connection that is not wanted."""
+
+from __future__ import annotations
+
+from leveret.broker.access import Right
+from leveret.broker.connected import Connected, SeenChannel, SeenConnection
+from leveret.core.tally import ChannelTally
+from leveret.management.api.consumer_views import describe_consumer
+from leveret.management.api.numbers import (
+    DATA_RATES,
+    SPAN_PARAMETERS,
+    Described,
+    channel_counts,
+    detailed,
+    message_stats,
+)
+from leveret.management.api.visible import (
+    OTHERS,
+    meant_channels,
+    meant_connections,
+    named_channel,
+    named_connection,
+    sees_everything,
+)
+from leveret.management.http.ask import DONE, Answer, Ask
+from leveret.management.http.errors import not_authorised
+from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
+from leveret.management.http.route import Parameter, Scope, route
+
+CONNECTION_FORCED = 320
+CLOSED_TEXT = "Closed via management plugin"
+REASON_CHARACTERS_MAX = 200
+COLUMNS = Parameter("columns", "Only these columns, separated by commas.")
+
+
+# ---- connections
+
+
+def describe_connection(ask: Ask, connection: Connected) -> Described:
+    seen = connection.seen()
+    traffic = {"recv_oct": seen.received_bytes, "send_oct": seen.sent_bytes}
+    found: Described = {
+        "name": seen.name,
+        "node": ask.services.node_name,
+        "type": "network",
+        "protocol": seen.protocol,
+        "user": seen.user,
+        "user_who_performed_action": seen.user,
+        "vhost": seen.vhost,
+        "host": seen.host,
+        "port": seen.port,
+        "peer_host": seen.peer_host,
+        "peer_port": seen.peer_port,
+        "connected_at": int(seen.connected_at * 1000),
+        "auth_mechanism": seen.mechanism,
+        "client_properties": seen.client_properties,
+        "channels": seen.channel_count,
+        "channel_max": seen.channel_max,
+        "frame_max": seen.frame_max,
+        "timeout": seen.heartbeat_s,
+        "state": seen.state,
+        "recv_cnt": seen.received_count,
+        "send_cnt": seen.sent_count,
+        "send_pend": seen.pending_bytes,
+        **describe_tls(seen),
+        **detailed(ask, connection, traffic, DATA_RATES),
+    }
+    given_name = seen.client_properties.get("connection_name")
+    if isinstance(given_name, str):
+        found["user_provided_name"] = given_name
+    return found
+
+
+def describe_tls(seen: SeenConnection) -> Described:
+    tls = seen.tls
+    return {
+        "ssl": tls is not None,
+        "ssl_protocol": None if tls is None else tls.protocol,
+        "ssl_key_exchange": None if tls is None else tls.key_exchange,
+        "ssl_cipher": None if tls is None else tls.cipher,
+        "ssl_hash": None if tls is None else tls.hash,
+        "peer_cert_subject": None if tls is None else tls.subject or None,
+        "peer_cert_issuer": None if tls is None else tls.issuer or None,
+        "peer_cert_validity": None if tls is None else tls.validity or None,
+    }
+
+
+CONNECTIONS: Listed[Connected] = Listed(
+    describe=describe_connection,
+    name=lambda connection: connection.name,
+    cheap={
+        "name": lambda connection: connection.name,
+        "user": lambda connection: connection.user,
+        "vhost": lambda connection: connection.vhost_name,
+        "protocol": lambda connection: connection.protocol,
+        "channels": lambda connection: connection.channel_count,
+    },
+)
+
+
+@route("GET", "/api/connections", Right.MANAGEMENT, "All connections", query=LIST_PARAMETERS + SPAN_PARAMETERS)
+@route(
+    "GET",
+    "/api/vhosts/{vhost}/connections",
+    Right.MANAGEMENT,
+    "The connections to a virtual host",
+    query=LIST_PARAMETERS + SPAN_PARAMETERS,
+)
+async def list_connections(ask: Ask) -> Answer:
+    return await listed(ask, meant_connections(ask), CONNECTIONS)
+
+
+@route(
+    "GET",
+    "/api/connections/{name}",
+    Right.MANAGEMENT,
+    "One connection; one's own, without the tag monitoring",
+    query=(COLUMNS, *SPAN_PARAMETERS),
+)
+def get_connection(ask: Ask) -> Described:
+    return one(ask, describe_connection(ask, named_connection(ask, ask.path["name"])))
+
+
+@route(
+    "DELETE",
+    "/api/connections/{name}",
+    Right.MANAGEMENT,
+    "Closes a connection; one's own, without the tag monitoring. The header X-Reason says why.",
+    scope=Scope.NAME,
+)
+def close_connection(ask: Ask) -> Answer:
+    connection = named_connection(ask, ask.path["name"])
+    connection.close_by_broker(CONNECTION_FORCED, reason_of(ask))
+    ask.services.broker.kick()
+    return DONE
+
+
+@route(
+    "GET",
+    "/api/connections/username/{user}",
+    Right.MANAGEMENT,
+    "The connections of a user",
+    query=LIST_PARAMETERS + SPAN_PARAMETERS,
+)
+async def list_connections_of_user(ask: Ask) -> Answer:
+    return await listed(ask, _of_user(ask), CONNECTIONS)
+
+
+@route(
+    "DELETE",
+    "/api/connections/username/{user}",
+    Right.MANAGEMENT,
+    "Closes all connections of a user; one's own, without the tag monitoring. The header X-Reason says why.",
+)
+def close_connections_of_user(ask: Ask) -> Answer:
+    for connection in _of_user(ask):
+        connection.close_by_broker(CONNECTION_FORCED, reason_of(ask))
+    ask.services.broker.kick()
+    return DONE
+
+
+def _of_user(ask: Ask) -> list[Connected]:
+    user = ask.path["user"]
+    if user != ask.who.name and not sees_everything(ask):
+        raise not_authorised(OTHERS)
+    return [connection for connection in ask.services.broker.connections.values() if connection.user == user]
+
+
+def reason_of(ask: Ask) -> str:
+    """What the client is told; nothing that would end a line of its log."""
+    given = ask.headers.get("x-reason", "")
+    return "".join(each for each in given if each.isprintable())[:REASON_CHARACTERS_MAX] or CLOSED_TEXT
+
+
+# ---- channels
+
+
+def describe_channel(ask: Ask, channel: SeenChannel) -> Described:
+    connection = channel.connection.seen()
+    tally = ChannelTally()
+    tally.add(channel.core)
+    found: Described = {
+        "name": channel.name,
+        "number": channel.number,
+        "node": ask.services.node_name,
+        "user": connection.user,
+        "user_who_performed_action": connection.user,
+        "vhost": connection.vhost,
+        "connection_details": {
+            "name": connection.name,
+            "peer_host": connection.peer_host,
+            "peer_port": connection.peer_port,
+        },
+        "state": channel.state,
+        "confirm": channel.confirming,
+        "transactional": channel.transactional,
+        "prefetch_count": channel.prefetch_count,
+        "global_prefetch_count": channel.global_prefetch_count,
+        "consumer_count": channel.consumer_count,
+        "messages_unacknowledged": channel.unacked_count,
+        "messages_unconfirmed": channel.unconfirmed_count,
+        "messages_uncommitted": channel.uncommitted_count,
+        "acks_uncommitted": channel.uncommitted_acks,
+        "pending_raft_commands": 0,
+    }
+    if stats := message_stats(ask, channel.core, channel_counts(tally)):
+        found["message_stats"] = stats
+    return found
+
+
+CHANNELS: Listed[SeenChannel] = Listed(
+    describe=describe_channel,
+    name=lambda channel: channel.name,
+    cheap={
+        "name": lambda channel: channel.name,
+        "number": lambda channel: channel.number,
+        "user": lambda channel: channel.connection.user,
+        "vhost": lambda channel: channel.connection.vhost_name,
+        "consumer_count": lambda channel: channel.consumer_count,
+        "messages_unacknowledged": lambda channel: channel.unacked_count,
+        "messages_unconfirmed": lambda channel: channel.unconfirmed_count,
+    },
+)
+
+
+@route("GET", "/api/channels", Right.MANAGEMENT, "All channels", query=LIST_PARAMETERS + SPAN_PARAMETERS)
+@route(
+    "GET",
+    "/api/vhosts/{vhost}/channels",
+    Right.MANAGEMENT,
+    "The channels in a virtual host",
+    query=LIST_PARAMETERS + SPAN_PARAMETERS,
+)
+async def list_channels(ask: Ask) -> Answer:
+    return await listed(ask, meant_channels(ask), CHANNELS)
+
+
+@route(
+    "GET",
+    "/api/connections/{name}/channels",
+    Right.MANAGEMENT,
+    "The channels of a connection",
+    query=LIST_PARAMETERS + SPAN_PARAMETERS,
+)
+async def list_channels_of_connection(ask: Ask) -> Answer:
+    return await listed(ask, named_connection(ask, ask.path["name"]).channels(), CHANNELS)
+
+
+@route(
+    "GET",
+    "/api/channels/{name}",
+    Right.MANAGEMENT,
+    "One channel, with its consumers",
+    query=(COLUMNS, *SPAN_PARAMETERS),
+)
+def get_channel(ask: Ask) -> Described:
+    channel = named_channel(ask, ask.path["name"])
+    found = describe_channel(ask, channel)
+    found["consumer_details"] = [
+        describe_consumer(ask, seen) for seen in channel.connection.consumers() if seen.channel_number == channel.number
+    ]
+    found |= {"deliveries": [], "publishes": []}
+    return one(ask, found)

@@ -1,0 +1,117 @@
+"""Exchanges as operators see them: lists, one, and the bindings on either side of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leveret.broker.access import Right
+from leveret.broker.vhost import octets
+from leveret.catalog.records import ExchangeRecord
+from leveret.core.router import Exchange
+from leveret.management.api.binding_keys import default_binding, described, in_order
+from leveret.management.api.numbers import SPAN_PARAMETERS, Described, message_stats
+from leveret.management.api.visible import meant_exchanges
+from leveret.management.http.ask import Answer, Ask
+from leveret.management.http.errors import not_found
+from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
+from leveret.management.http.route import Parameter, route
+
+# Whoever makes what every virtual host is born with.
+NOBODY = "rmq-internal"
+
+
+def describe_exchange(ask: Ask, exchange: Exchange) -> Described:
+    record: ExchangeRecord = exchange.record
+    applied = ask.services.broker.vhosts[record.vhost].policies.of_exchange(record)
+    found: Described = {
+        "name": record.name,
+        "vhost": record.vhost,
+        "type": record.kind,
+        "durable": record.durable,
+        "auto_delete": record.auto_delete,
+        "internal": record.internal,
+        "arguments": record.arguments,
+        "policy": applied.name,
+        "operator_policy": applied.operator_name,
+        "effective_policy_definition": applied.definition,
+        "user_who_performed_action": NOBODY if is_predeclared(record) else "",
+    }
+    if ask.flag("disable_stats"):
+        return found
+    if stats := message_stats(ask, exchange, exchange_counts(exchange)):
+        found["message_stats"] = stats
+    if exchange.holder is not None:
+        found["messages_delayed"] = exchange.holder.delays.count
+    return found
+
+
+def is_predeclared(record: ExchangeRecord) -> bool:
+    return record.name == "" or record.name.startswith("amq.")
+
+
+def exchange_counts(exchange: Exchange) -> dict[str, int]:
+    return {"publish_in": exchange.published_total, "publish_out": exchange.routed_total}
+
+
+def find_exchange(ask: Ask) -> Exchange:
+    exchange = ask.vhost.exchanges.get(octets(ask.exchange_name))
+    if exchange is None:
+        raise not_found()
+    return exchange
+
+
+EXCHANGES: Listed[Any] = Listed(
+    describe=describe_exchange,
+    name=lambda exchange: exchange.record.name,
+    cheap={
+        "name": lambda exchange: exchange.record.name,
+        "vhost": lambda exchange: exchange.record.vhost,
+        "type": lambda exchange: exchange.record.kind,
+        "message_stats.publish_in": lambda exchange: exchange.published_total,
+        "message_stats.publish_out": lambda exchange: exchange.routed_total,
+    },
+)
+
+
+@route("GET", "/api/exchanges", Right.MANAGEMENT, "All exchanges", query=LIST_PARAMETERS + SPAN_PARAMETERS)
+@route(
+    "GET",
+    "/api/exchanges/{vhost}",
+    Right.MANAGEMENT,
+    "The exchanges of a virtual host",
+    query=LIST_PARAMETERS + SPAN_PARAMETERS,
+)
+async def list_exchanges(ask: Ask) -> Answer:
+    return await listed(ask, meant_exchanges(ask), EXCHANGES)
+
+
+@route(
+    "GET",
+    "/api/exchanges/{vhost}/{exchange}",
+    Right.MANAGEMENT,
+    "One exchange",
+    query=(Parameter("columns", "Only these columns, separated by commas."), *SPAN_PARAMETERS),
+)
+def get_exchange(ask: Ask) -> Described:
+    found = describe_exchange(ask, find_exchange(ask))
+    if not ask.flag("disable_stats"):
+        found |= {"incoming": [], "outgoing": []}
+    return one(ask, found)
+
+
+@route(
+    "GET", "/api/exchanges/{vhost}/{exchange}/bindings/source", Right.MANAGEMENT, "The bindings that an exchange has"
+)
+def get_bindings_from(ask: Ask) -> list[Described]:
+    record = find_exchange(ask).record
+    topology = ask.services.broker.catalog.topologies[record.vhost]
+    if record.name == "":
+        return [described(default_binding(record.vhost, name)) for name in sorted(topology.queues)]
+    return [described(binding) for binding in in_order(topology.bindings_from.get(record.name, {}).values())]
+
+
+@route("GET", "/api/exchanges/{vhost}/{exchange}/bindings/destination", Right.MANAGEMENT, "What leads to an exchange")
+def get_bindings_to(ask: Ask) -> list[Described]:
+    record = find_exchange(ask).record
+    topology = ask.services.broker.catalog.topologies[record.vhost]
+    return [described(binding) for binding in in_order(topology.bindings_to.get((False, record.name), {}).values())]

@@ -1,0 +1,203 @@
+"""Health checks, for load balancers, probes and people: 200 if all is well, 503 with a reason if not.
+
+Three sets: RabbitMQ's own checks, those it had before and still answers, and two plain addresses for probes that know
+nothing of either."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from leveret.broker.access import Right
+from leveret.management.api.nodes import named_node
+from leveret.management.api.numbers import Described
+from leveret.management.http.ask import Answer, Ask
+from leveret.management.http.errors import bad_request
+from leveret.management.http.route import Login, route
+
+FAILED = 503
+OK: Described = {"status": "ok"}
+SINGLE = "single node cluster"
+DAYS = {"days": 1, "weeks": 7, "months": 30, "years": 365}
+WITHIN_MAX = 1000
+DAY_S = 86400
+CHECKS = "/api/health/checks"
+ANSWERS = {200: Any, FAILED: Any}
+
+
+def failed(reason: str, **more: Any) -> Answer:
+    return Answer(FAILED, {"status": "failed", "reason": reason, **more})
+
+
+# ---- alarms
+
+
+@route("GET", f"{CHECKS}/alarms", Right.MANAGEMENT, "No alarm anywhere in the cluster", answers=ANSWERS)
+def check_alarms(ask: Ask) -> Described | Answer:
+    return _alarms(ask, "in the cluster")
+
+
+@route("GET", f"{CHECKS}/local-alarms", Right.MANAGEMENT, "No alarm on this node", answers=ANSWERS)
+def check_local_alarms(ask: Ask) -> Described | Answer:
+    return _alarms(ask, "on the node")
+
+
+def _alarms(ask: Ask, where: str) -> Described | Answer:
+    alarms = ask.services.broker.alarms
+    if not alarms:
+        return OK
+    node = ask.services.node_name
+    found = [{"node": node, "resource": source, "reason": reason} for source, reason in sorted(alarms.items())]
+    return failed(f"There are alarms in effect {where}", alarms=found)
+
+
+# ---- ports
+
+
+@route("GET", f"{CHECKS}/port-listener/{{port}}", Right.MANAGEMENT, "Something listens on a port", answers=ANSWERS)
+def check_port(ask: Ask) -> Described | Answer:
+    given = ask.path["port"]
+    if not given.isascii() or not given.isdecimal() or not 0 < len(given) <= 5:
+        raise bad_request(f"{given[:64]!r} is no port")
+    port, ports = int(given), [listener.port for listener in ask.services.listeners()]
+    if port in ports:
+        return {"status": "ok", "port": port}
+    return failed("No active listener", missing=port, ports=ports)
+
+
+@route(
+    "GET",
+    f"{CHECKS}/protocol-listener/{{protocol}}",
+    Right.MANAGEMENT,
+    "Something speaks a protocol, such as amqp, amqps, stream or http",
+    answers=ANSWERS,
+)
+def check_protocol(ask: Ask) -> Described | Answer:
+    wanted = ask.path["protocol"]
+    spoken = sorted({f"{each.protocol}/ssl" if each.tls else each.protocol for each in ask.services.listeners()})
+    if PROTOCOL_NAMES.get(wanted.lower(), wanted.lower()) in spoken:
+        return {"status": "ok", "protocol": wanted}
+    return failed("No active listener", missing=wanted, protocols=spoken)
+
+
+# What people call them, and what listeners do.
+PROTOCOL_NAMES = {
+    "amqp091": "amqp",
+    "amqp0.9.1": "amqp",
+    "amqp0-9-1": "amqp",
+    "amqps": "amqp/ssl",
+    "streams": "stream",
+    "https": "http/ssl",
+    "prometheus": "http/prometheus",
+}
+
+
+# ---- what the node has
+
+
+@route("GET", f"{CHECKS}/virtual-hosts", Right.MANAGEMENT, "All virtual hosts run", answers=ANSWERS)
+def check_vhosts(ask: Ask) -> Described | Answer:
+    broker = ask.services.broker
+    down = sorted(set(broker.catalog.vhosts) - set(broker.vhosts))
+    return failed("Some virtual hosts are down", **{"virtual-hosts": down}) if down else OK
+
+
+@route(
+    "GET",
+    f"{CHECKS}/node-is-quorum-critical",
+    Right.MANAGEMENT,
+    "Nothing would lose its majority with this node",
+    answers=ANSWERS,
+)
+@route(
+    "GET",
+    f"{CHECKS}/node-is-mirror-sync-critical",
+    Right.MANAGEMENT,
+    "The same for mirrored queues, which there are none of",
+    answers=ANSWERS,
+)
+def check_critical(ask: Ask) -> Described:
+    return {"status": "ok", "reason": SINGLE}
+
+
+@route(
+    "GET",
+    f"{CHECKS}/certificate-expiration/{{within}}/{{unit}}",
+    Right.MANAGEMENT,
+    "No certificate ends within so many days, weeks, months or years",
+    answers=ANSWERS,
+)
+def check_certificates(ask: Ask) -> Described | Answer:
+    within, unit = ask.path["within"], ask.path["unit"]
+    if not within.isascii() or not within.isdecimal() or not 1 <= int(within[:9]) <= WITHIN_MAX:
+        raise bad_request(f"{within[:64]!r} is not a number from 1 to {WITHIN_MAX}")
+    if unit not in DAYS:
+        raise bad_request(f"{unit[:64]!r} is none of {', '.join(DAYS)}")
+    until = time.time() + int(within) * DAYS[unit] * DAY_S
+    expiring = [
+        {"node": ask.services.node_name, "name": each.name, "expires_at": int(each.ends_at_s)}
+        for each in ask.services.certificates()
+        if each.ends_at_s <= until
+    ]
+    return failed("Certificates expiring", expired=expiring) if expiring else OK
+
+
+@route(
+    "GET",
+    f"{CHECKS}/below-node-connection-limit",
+    Login.NOBODY,
+    "There is room for one more connection",
+    answers=ANSWERS,
+)
+def check_connections(ask: Ask) -> Described | Answer:
+    count, most = len(ask.services.broker.connections), ask.services.connections_max
+    numbers: Described = {"limit": most or "infinity", "connections": count}
+    if most and count >= most:
+        return failed("node connection limit is reached", **numbers)
+    return {"status": "ok", **numbers}
+
+
+# ---- may clients come
+
+
+@route("GET", f"{CHECKS}/is-in-service", Login.NOBODY, "The node lets clients in", answers=ANSWERS)
+def check_service(ask: Ask) -> Described | Answer:
+    if ask.services.in_service():
+        return OK
+    return failed("this node has not finished its boot process, or is stopping")
+
+
+@route(
+    "GET",
+    f"{CHECKS}/ready-to-serve-clients",
+    Login.NOBODY,
+    "The node lets clients in, and has room for one more",
+    answers=ANSWERS,
+)
+@route("GET", "/health/ready", Login.NOBODY, "The same for probes that know nothing of RabbitMQ", answers=ANSWERS)
+def check_ready(ask: Ask) -> Described | Answer:
+    first = check_service(ask)
+    if isinstance(first, Answer):
+        return first
+    second = check_connections(ask)
+    return second if isinstance(second, Answer) else OK
+
+
+@route("GET", "/health/live", Login.NOBODY, "The process answers: all that a liveness probe should ask")
+def check_life(ask: Ask) -> Described:
+    return OK
+
+
+# ---- what was there before
+
+
+@route("GET", "/api/healthchecks/node", Right.MANAGEMENT, "An old check: this node has no alarm")
+@route("GET", "/api/healthchecks/node/{name}", Right.MANAGEMENT, "The same of a node by its name")
+def check_node(ask: Ask) -> Described:
+    if "name" in ask.path:
+        named_node(ask)
+    alarms = ask.services.broker.alarms
+    if alarms:
+        # With 200: whoever asks this reads the text.
+        return {"status": "failed", "reason": f"resource alarm(s) in effect: {', '.join(sorted(alarms))}"}
+    return OK

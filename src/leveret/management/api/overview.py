@@ -1,0 +1,203 @@
+"""The broker at a glance, and what it is called."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+from leveret import __version__
+from leveret.broker.access import Right
+from leveret.broker.compat import RABBITMQ_VERSION
+from leveret.catalog import commands
+from leveret.catalog.records import GlobalParameter
+from leveret.core.tally import ChannelTally, QueueTally, add_queues
+from leveret.management.api.numbers import (
+    CHANNEL_STATS,
+    LENGTHS,
+    MESSAGE_RATES,
+    NODE,
+    SPAN_PARAMETERS,
+    Described,
+    channel_counts,
+    detailed,
+    queue_counts,
+)
+from leveret.management.api.visible import meant_connections, meant_vhosts, sees_everything
+from leveret.management.http.ask import DONE, Answer, Ask
+from leveret.management.http.errors import bad_request, keys_missing
+from leveret.management.http.lists import one
+from leveret.management.http.route import Login, route
+from leveret.management.services import Listening
+from leveret.routing.registry import EXCHANGE_TYPE_NAMES
+
+CLUSTER_NAME = "cluster_name"
+NAME_CHARACTERS_MAX = 255
+PRODUCT = "Leveret"
+# What is kept of samples, in seconds, as broker/statistics keeps it.
+RETENTION = {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600]}
+
+
+@route("GET", "/api/overview", Right.MANAGEMENT, "The broker at a glance", query=SPAN_PARAMETERS)
+def get_overview(ask: Ask) -> Described:
+    found: Described = {
+        "management_version": RABBITMQ_VERSION,
+        "rabbitmq_version": RABBITMQ_VERSION,
+        "product_name": PRODUCT,
+        "product_version": __version__,
+        # Nothing here runs on it; tools look for the key.
+        "erlang_version": f"none, Python {platform.python_version()}",
+        "erlang_full_version": f"none, {platform.python_implementation()} {platform.python_version()}",
+        "cluster_name": cluster_name(ask),
+        "cluster_tags": {},
+        "node": ask.services.node_name,
+        "node_tags": {},
+        "rates_mode": "basic",
+        "release_series_support_status": "supported",
+        "sample_retention_policies": RETENTION,
+        "disable_stats": False,
+        "enable_queue_totals": False,
+        "is_op_policy_updating_enabled": True,
+        "exchange_types": exchange_types(),
+        "statistics_db_event_queue": 0,
+        "default_queue_type": "classic",
+    }
+    found |= _everything(ask) if sees_everything(ask) else _own(ask)
+    return one(ask, found)
+
+
+def _everything(ask: Ask) -> Described:
+    """For those who look after the whole node."""
+    found = _own(ask)
+    statistics = ask.services.statistics
+    totals = None if statistics is None else statistics.totals()
+    stats = _counted_now(ask) if totals is None else totals.message_stats
+    broker = ask.services.broker
+    churn = (
+        {
+            "connection_created": broker.connections_opened_total,
+            "connection_closed": broker.connections_closed_total,
+        }
+        if totals is None
+        else totals.churn
+    )
+    found |= {
+        "message_stats": detailed(ask, NODE, stats, MESSAGE_RATES),
+        "churn_rates": detailed(ask, NODE, churn, MESSAGE_RATES),
+        "listeners": [describe_listener(ask, one) for one in ask.services.listeners()],
+        "contexts": contexts(ask),
+    }
+    return found
+
+
+def _counted_now(ask: Ask) -> dict[str, int]:
+    tally = ChannelTally()
+    for connection in ask.services.broker.connections.values():
+        for channel in connection.channels():
+            tally.add(channel.core)
+    return channel_counts(tally)
+
+
+def _own(ask: Ask) -> Described:
+    """What there is in the virtual hosts that the caller sees, and of connections what he sees of them."""
+    classic, stream = QueueTally(), QueueTally()
+    vhosts = meant_vhosts(ask)
+    for vhost in vhosts:
+        add_queues(vhost.queues, classic, stream)
+    connections = meant_connections(ask)
+    lengths = {
+        "messages": classic.ready + classic.unacked + stream.ready,
+        "messages_ready": classic.ready + stream.ready,
+        "messages_unacknowledged": classic.unacked,
+    }
+    happened = queue_counts(classic)
+    for name, count in queue_counts(stream).items():
+        happened[name] += count
+    return {
+        "queue_totals": detailed(ask, NODE, lengths, LENGTHS) if sees_everything(ask) else _flat(lengths),
+        "message_stats": _flat({**dict.fromkeys(CHANNEL_STATS, 0), **happened}),
+        "object_totals": {
+            "channels": sum(connection.channel_count for connection in connections),
+            "connections": len(connections),
+            "consumers": classic.consumers + stream.consumers,
+            "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
+            "queues": classic.queues + stream.queues,
+        },
+    }
+
+
+def _flat(values: dict[str, int]) -> Described:
+    """For those who see a part of the node: nobody samples parts."""
+    return {key: what for name, value in values.items() for key, what in ((name, value), (f"{name}_details", _STILL))}
+
+
+_STILL = {"rate": 0.0}
+
+
+# ---- parts that nodes show, too
+
+
+def describe_listener(ask: Ask, listener: Listening) -> Described:
+    return {
+        "node": ask.services.node_name,
+        "protocol": f"{listener.protocol}/ssl" if listener.tls else listener.protocol,
+        "ip_address": listener.host,
+        "port": listener.port,
+        "tls": listener.tls,
+        "socket_opts": {"nodelay": True},
+    }
+
+
+def contexts(ask: Ask) -> list[Described]:
+    """The ports that speak HTTP, as RabbitMQ has them: the port is a text."""
+    return [
+        {
+            "description": f"{PRODUCT} {'Prometheus' if listener.protocol == 'http/prometheus' else 'Management'}",
+            "node": ask.services.node_name,
+            "path": "/",
+            "ip": listener.host,
+            "port": str(listener.port),
+            "protocol": listener.protocol,
+            "ssl_opts": [],
+        }
+        for listener in ask.services.listeners()
+        if listener.protocol.startswith("http")
+    ]
+
+
+def exchange_types() -> list[Described]:
+    return [{"name": name, "description": "", "enabled": True} for name in EXCHANGE_TYPE_NAMES]
+
+
+# ---- names
+
+
+@route("GET", "/api/version", Login.USER, "The version of the broker")
+def get_version(ask: Ask) -> str:
+    return __version__
+
+
+@route("GET", "/api/extensions", Right.MANAGEMENT, "Extensions of the user interface: none")
+def get_extensions(ask: Ask) -> list[Any]:
+    return []
+
+
+def cluster_name(ask: Ask) -> str:
+    chosen = ask.services.broker.catalog.global_parameters.get(CLUSTER_NAME)
+    return str(chosen.value) if chosen is not None else ask.services.cluster_name
+
+
+@route("GET", "/api/cluster-name", Right.MANAGEMENT, "What the cluster is called")
+def get_cluster_name(ask: Ask) -> Described:
+    return {"name": cluster_name(ask)}
+
+
+@route("PUT", "/api/cluster-name", Right.ADMINISTRATOR, "Gives the cluster another name", answers={204: None})
+async def put_cluster_name(ask: Ask) -> Answer:
+    if not isinstance(ask.body, dict) or "name" not in ask.body:
+        raise keys_missing("name")
+    name = ask.body["name"]
+    if not isinstance(name, str) or not 0 < len(name) <= NAME_CHARACTERS_MAX:
+        raise bad_request(f"name must be a text of 1 to {NAME_CHARACTERS_MAX} characters")
+    command = commands.PutGlobalParameter(GlobalParameter(CLUSTER_NAME, name))
+    await ask.durably(lambda: ask.services.broker.apply(command))
+    return DONE

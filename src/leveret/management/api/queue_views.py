@@ -1,0 +1,274 @@
+"""Queues as operators see them: lists, one with everything about it, and its bindings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leveret.broker.access import Right
+from leveret.broker.vhost import octets
+from leveret.catalog.records import QueueRecord
+from leveret.core.contract import Queue
+from leveret.core.queue import ClassicQueue
+from leveret.core.stream.queue import StreamQueue
+from leveret.core.tally import QueueTally
+from leveret.management.api.binding_keys import default_binding, described, in_order
+from leveret.management.api.consumer_views import consumers_of_queue, describe_consumer
+from leveret.management.api.numbers import (
+    LENGTHS,
+    SPAN_PARAMETERS,
+    Described,
+    detailed,
+    message_stats,
+    queue_counts,
+)
+from leveret.management.api.visible import meant_queues
+from leveret.management.http.ask import Answer, Ask
+from leveret.management.http.errors import not_found
+from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
+from leveret.management.http.route import Parameter, route
+
+# What a queue costs beside its bodies, about: the object itself, and each message's place.
+QUEUE_BYTES = 1024
+MESSAGE_BYTES = 64
+# Of so many consumers it is asked whether they could take a message.
+CONSUMERS_ASKED_MAX = 100
+
+QUEUE_PARAMETERS = (
+    Parameter("disable_stats", "Only what a queue is, not how it is.", {"type": "boolean"}),
+    Parameter("enable_queue_totals", "With disable_stats: how many messages it has, too.", {"type": "boolean"}),
+)
+COLUMNS = Parameter("columns", "Only these columns, separated by commas.")
+
+
+# ---- the parts of a description
+
+
+def describe_basics(ask: Ask, queue: Queue) -> Described:
+    """What it is: known from its record."""
+    record: QueueRecord = queue.record
+    vhost = ask.services.broker.vhosts[record.vhost]
+    applied = vhost.policies.of_queue(record)
+    return {
+        "name": record.name,
+        "vhost": record.vhost,
+        "type": record.kind,
+        "durable": record.durable,
+        "auto_delete": record.auto_delete,
+        "exclusive": record.owner != 0,
+        "arguments": record.arguments,
+        "node": ask.services.node_name,
+        "state": state_of(queue),
+        "policy": applied.name,
+        "operator_policy": applied.operator_name,
+        "effective_policy_definition": applied.definition,
+    }
+
+
+def state_of(queue: Queue) -> str:
+    return "running"
+
+
+def describe_lengths(ask: Ask, queue: Queue, tally: QueueTally) -> Described:
+    unacked = unacked_count(queue)
+    lengths = {
+        "messages": tally.ready + unacked,
+        "messages_ready": tally.ready,
+        "messages_unacknowledged": unacked,
+    }
+    return detailed(ask, queue, lengths, LENGTHS)
+
+
+def unacked_count(queue: Any) -> int:
+    """A stream holds nothing back for its consumers: what is unacked they have themselves."""
+    if isinstance(queue, ClassicQueue):
+        return int(queue.unacked_count)
+    return sum(subscriber.unacked_count for subscriber in queue.subscribers or ())
+
+
+def length_of(queue: Any) -> int:
+    return int(queue.ready_count()) + unacked_count(queue)
+
+
+def describe_classic(ask: Ask, queue: ClassicQueue, tally: QueueTally) -> Described:
+    ram_count, ram_bytes = queue.in_memory()
+    ledger = queue.ledger
+    head = queue.head()
+    stamp = None if head is None else head.properties.timestamp()
+    return {
+        "consumer_capacity": readiness(queue),
+        "consumer_utilisation": readiness(queue),
+        "exclusive_consumer_tag": _exclusive_tag(queue),
+        "single_active_consumer_tag": _active_tag(queue),
+        "head_message_timestamp": None if stamp is None else int(stamp),
+        "oldest_message_age_ms": None if head is None else max(0, ask.services.broker.clock.now_ms() - head.stamp),
+        "memory": QUEUE_BYTES + ram_bytes + tally.unacked_bytes + MESSAGE_BYTES * (tally.ready + tally.unacked),
+        "message_bytes": tally.ready_bytes + tally.unacked_bytes,
+        "message_bytes_paged_out": tally.ready_bytes - ram_bytes,
+        "message_bytes_persistent": 0 if ledger is None else ledger.live_bytes,
+        "message_bytes_ram": ram_bytes + tally.unacked_bytes,
+        "message_bytes_ready": tally.ready_bytes,
+        "message_bytes_unacknowledged": tally.unacked_bytes,
+        "messages_delayed": tally.delayed,
+        "messages_paged_out": tally.ready - ram_count,
+        "messages_persistent": 0 if ledger is None else ledger.live,
+        "messages_ram": ram_count + tally.unacked,
+        "messages_ready_ram": ram_count,
+        "messages_unacknowledged_ram": tally.unacked,
+        "recoverable_slaves": None,
+        "storage_version": 2,
+    }
+
+
+def readiness(queue: Queue) -> float:
+    """The part of its consumers that could take a message at this moment. RabbitMQ has the part of the time in which
+    some could; both are 1 if consumers keep up and 0 if they do not, or are none."""
+    asked = [subscriber for subscriber, _ in zip(queue.subscribers or (), range(CONSUMERS_ASKED_MAX), strict=False)]
+    active = [subscriber for subscriber in asked if subscriber.active]
+    return sum(1 for subscriber in active if subscriber.can_take()) / len(active) if active else 0
+
+
+def _exclusive_tag(queue: Queue) -> str | None:
+    for consumer in queue.subscribers or ():
+        return consumer.tag.decode("utf-8", "surrogateescape") if consumer.exclusive else None
+    return None
+
+
+def _active_tag(queue: Queue) -> str | None:
+    if queue.single_active:
+        for consumer in queue.subscribers or ():
+            if consumer.active:
+                tag: str = consumer.tag.decode("utf-8", "surrogateescape")
+                return tag
+    return None
+
+
+def describe_stream(ask: Ask, queue: StreamQueue) -> Described:
+    node, log = ask.services.node_name, queue.log
+    return {
+        "leader": node,
+        "members": [node],
+        "online": [node],
+        "readers": {node: queue.subscriber_count()},
+        "memory": QUEUE_BYTES,
+        "message_bytes": log.size_bytes(),
+        "messages_persistent": queue.ready_count(),
+        "first_offset": log.first_offset(),
+        "committed_offset": log.committed_offset,
+        "segments": len(log.segments),
+    }
+
+
+# ---- whole descriptions
+
+
+def describe_queue(ask: Ask, queue: Queue) -> Described:
+    """A queue in a list."""
+    found = describe_basics(ask, queue)
+    tally = QueueTally()
+    tally.add(queue)
+    if ask.flag("disable_stats"):
+        if ask.flag("enable_queue_totals"):
+            found |= {"messages_ready": tally.ready, "messages_unacknowledged": unacked_count(queue)}
+            found["messages"] = tally.ready + found["messages_unacknowledged"]
+        return found
+    found |= describe_lengths(ask, queue, tally)
+    found["consumers"] = tally.consumers
+    if isinstance(queue, StreamQueue):
+        found |= describe_stream(ask, queue)
+    else:
+        found |= describe_classic(ask, queue, tally)
+    if stats := message_stats(ask, queue, queue_counts(tally)):
+        found["message_stats"] = stats
+    if queue.record.owner:
+        found["owner_pid_details"] = _owner(ask, queue.record)
+    return found
+
+
+def _owner(ask: Ask, record: QueueRecord) -> Described:
+    connection = ask.services.broker.connections.get(record.owner)
+    if connection is None:
+        return {}
+    seen = connection.seen()
+    return {"name": seen.name, "peer_host": seen.peer_host, "peer_port": seen.peer_port}
+
+
+def describe_queue_fully(ask: Ask, queue: Queue) -> Described:
+    found = describe_queue(ask, queue)
+    if not ask.flag("disable_stats"):
+        found["consumer_details"] = [describe_consumer(ask, seen) for seen in consumers_of_queue(ask, queue)]
+        found |= {"deliveries": [], "incoming": []}
+        if isinstance(queue, ClassicQueue):
+            waiting = ask.services.delayed.of_queue(queue.record.vhost, queue.record.name)
+            found["delayed"] = {"count": waiting.count, "bytes": waiting.bytes, "next_due_ms": waiting.next_due_ms}
+    return found
+
+
+def find_queue(ask: Ask) -> Queue:
+    """The queue of the path, whoever it is exclusive to."""
+    queue = ask.vhost.queues.get(octets(ask.path["queue"]))
+    if queue is None:
+        raise not_found()
+    return queue
+
+
+QUEUES: Listed[Any] = Listed(
+    describe=describe_queue,
+    name=lambda queue: queue.record.name,
+    cheap={
+        "name": lambda queue: queue.record.name,
+        "vhost": lambda queue: queue.record.vhost,
+        "type": lambda queue: queue.record.kind,
+        "durable": lambda queue: queue.record.durable,
+        "messages": length_of,
+        "messages_ready": lambda queue: queue.ready_count(),
+        "messages_unacknowledged": unacked_count,
+        "consumers": lambda queue: queue.subscriber_count(),
+    },
+)
+
+
+# ---- routes
+
+
+@route(
+    "GET",
+    "/api/queues",
+    Right.MANAGEMENT,
+    "All queues",
+    query=LIST_PARAMETERS + QUEUE_PARAMETERS + SPAN_PARAMETERS,
+)
+@route(
+    "GET",
+    "/api/queues/detailed",
+    Right.MANAGEMENT,
+    "All queues, with everything about them",
+    query=LIST_PARAMETERS + SPAN_PARAMETERS,
+)
+@route(
+    "GET",
+    "/api/queues/{vhost}",
+    Right.MANAGEMENT,
+    "The queues of a virtual host",
+    query=LIST_PARAMETERS + QUEUE_PARAMETERS + SPAN_PARAMETERS,
+)
+async def list_queues(ask: Ask) -> Answer:
+    return await listed(ask, meant_queues(ask), QUEUES)
+
+
+@route(
+    "GET",
+    "/api/queues/{vhost}/{queue}",
+    Right.MANAGEMENT,
+    "One queue, with its consumers",
+    query=(COLUMNS, *QUEUE_PARAMETERS, *SPAN_PARAMETERS),
+)
+def get_queue(ask: Ask) -> Described:
+    return one(ask, describe_queue_fully(ask, find_queue(ask)))
+
+
+@route("GET", "/api/queues/{vhost}/{queue}/bindings", Right.MANAGEMENT, "What leads to a queue")
+def get_queue_bindings(ask: Ask) -> list[Described]:
+    record = find_queue(ask).record
+    topology = ask.services.broker.catalog.topologies[record.vhost]
+    inbound = topology.bindings_to.get((True, record.name), {}).values()
+    return [described(binding) for binding in [default_binding(record.vhost, record.name), *in_order(inbound)]]
