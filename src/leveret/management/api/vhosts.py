@@ -38,10 +38,12 @@ def described_vhost(ask: Ask, vhost: Vhost) -> dict[str, Any]:
 def _counts(ask: Ask, name: str) -> dict[str, Any]:
     """How many messages there are in the virtual host; rates of them are the statistics' business."""
     live = ask.services.broker.vhosts.get(name)
+    # Attributes of compiled objects, which mypy does not see.
+    queues: list[Any] = [] if live is None else list(live.queues.values())
     ready = unacknowledged = 0
-    for queue in () if live is None else live.queues.values():
+    for queue in queues:
         ready += queue.ready_count()
-        unacknowledged += queue.unacked_count()
+        unacknowledged += queue.unacked_count
     return {"messages": ready + unacknowledged, "messages_ready": ready, "messages_unacknowledged": unacknowledged}
 
 

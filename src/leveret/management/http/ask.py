@@ -62,6 +62,8 @@ class Ask:
     # The body, decoded from JSON and of the type the route says; None if there was none.
     body: Any = None
     content_type: str = ""
+    # By their names in lower case.
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     # ---- what the path names
 
