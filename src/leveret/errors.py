@@ -8,6 +8,8 @@
     ├── Forbidden              somebody whom we know may not do this
     ├── LoginRefused           somebody is not let in, and why
     ├── InvalidPolicy          a policy that cannot be taken, with the key that is to blame
+    ├── InvalidRequest         what an operator asks for makes no sense, and why
+    ├── InvalidDefinitions     definitions that cannot be imported, with the place of every problem
     ├── ReplayError            a job of reprocessing that cannot be had
     │   ├── InvalidReplay      what was asked for makes no sense, with the field that is to blame
     │   ├── ReplayNotFound     there is no such virtual host, queue, exchange or job
@@ -142,6 +144,32 @@ class InvalidPolicy(LeveretError):
 
     def __str__(self) -> str:
         return f"{self.key}: {self.text}"
+
+
+class InvalidRequest(LeveretError):
+    """What an operator asks for makes no sense: a name that is too long, a limit nobody knows, a user who is not there.
+    The text never quotes a password."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text if len(text) <= TEXT_CHARACTERS_MAX else text[:TEXT_CHARACTERS_MAX] + "..."
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class InvalidDefinitions(LeveretError):
+    """Definitions of which nothing was imported. `problems` are pairs of a place, such as queues[3].arguments, and what
+    is wrong there."""
+
+    def __init__(self, problems: list[tuple[str, str]]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        shown = "\n".join(f"{place}: {text}" for place, text in self.problems)
+        count = len(self.problems)
+        return f"{count} problem{'' if count == 1 else 's'}, nothing was imported\n{shown}"
 
 
 class ReplayError(LeveretError):

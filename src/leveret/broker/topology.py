@@ -10,16 +10,16 @@ import msgspec
 
 from leveret.broker.access import CONFIGURE, READ, WRITE, Access
 from leveret.broker.broker import Broker
+from leveret.broker.equivalence import assert_same_exchange, assert_same_queue
 from leveret.broker.exchanges import keeps_something
 from leveret.broker.vhost import LiveVhost, octets
 from leveret.catalog import commands
-from leveret.catalog.arguments import DEDUPLICATION_CHECKS, assert_same_argument, assert_same_property
 from leveret.catalog.records import Arguments, BindingRecord, ExchangeRecord, QueueRecord
 from leveret.core.contract import Queue
 from leveret.core.stream.queue import StreamQueue
 from leveret.errors import HardError, SoftError
 from leveret.queues.queue_type import check_dead_letter_exchange
-from leveret.queues.registry import DEFAULT, kind_from_arguments, known_kind, queue_type
+from leveret.queues.registry import kind_from_arguments, known_kind, queue_type
 from leveret.routing.registry import exchange_type, routing_type
 
 RESERVED_PREFIX = "amq."
@@ -27,9 +27,6 @@ REPLY_TO_PREFIX = "amq.rabbitmq.reply-to"
 # RabbitMQ's definitions say undefined.
 NO_DEFAULT_TYPE = ("", "undefined", DEFAULT)
 DEFAULT_EXCHANGE_TEXT = "operation not permitted on the default exchange"
-
-
-COMPARED_EXCHANGE_ARGUMENTS = ("alternate-exchange", "x-delayed-type", *DEDUPLICATION_CHECKS)
 
 
 class Requester(Protocol):
@@ -149,16 +146,7 @@ class Topology:
     ) -> None:
         if record.owner != (who.connection_id if exclusive else 0):
             raise SoftError(405, self._locked_text(who, record.name))
-        assert_same_property("durable", what, record.durable, durable)
-        assert_same_property("auto_delete", what, record.auto_delete, auto_delete)
-        for name in queue_type(record.kind).compared:
-            if name == "x-queue-type" and "x-queue-type" not in arguments and record.kind == DEFAULT:
-                # Not asking for a type takes a classic queue as it is.
-                continue
-            if name == "x-queue-type" and "x-queue-type" not in record.arguments:
-                if arguments[name] == record.kind:
-                    continue
-            assert_same_argument(name, what, record.arguments, arguments)
+        assert_same_queue(record, what, durable, auto_delete, arguments)
 
     def delete_queue(self, who: Requester, name: str, if_unused: bool, if_empty: bool) -> int:
         """How many messages went with it; 0 if there was no such queue."""
@@ -218,13 +206,7 @@ class Topology:
         live = who.vhost.exchanges.get(octets(record.name))
         what = exchange_text(record.vhost, record.name)
         if live is not None:
-            current: ExchangeRecord = live.record
-            assert_same_property("type", what, current.kind, record.kind)
-            assert_same_property("durable", what, current.durable, record.durable)
-            assert_same_property("auto_delete", what, current.auto_delete, record.auto_delete)
-            assert_same_property("internal", what, current.internal, record.internal)
-            for name in COMPARED_EXCHANGE_ARGUMENTS:
-                assert_same_argument(name, what, current.arguments, record.arguments)
+            assert_same_exchange(live.record, what, record)
             return
         if record.name.startswith(RESERVED_PREFIX):
             raise SoftError(403, f"exchange name '{record.name}' contains reserved prefix '{RESERVED_PREFIX}*'")

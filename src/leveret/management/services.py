@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from leveret.broker.broker import Broker
+from leveret.broker.definitions import DefinitionService
 from leveret.broker.delayed import Delayed
+from leveret.broker.parameters import ParameterService
 from leveret.broker.policies import Policies
 from leveret.broker.reprocess.reprocessor import Reprocessor
 from leveret.broker.streams import StreamService
 from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import Topology
+from leveret.broker.users import UserService
+from leveret.broker.vhosts import VhostService
 from leveret.management.http.route import Table
 
 SMALL_BODY_BYTES_MAX = 64 * 1024
@@ -56,6 +60,10 @@ class Services:
     streams: StreamService
     delayed: Delayed
     reprocessor: Reprocessor
+    users: UserService
+    vhosts: VhostService
+    parameters: ParameterService
+    definitions: DefinitionService
     table: Table
     node_name: str = "leveret@localhost"
     listeners: Callable[[], list[Listening]] = field(default=list)

@@ -9,7 +9,11 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from leveret.broker.definitions import DefinitionService
+from leveret.broker.parameters import ParameterService
 from leveret.broker.streams import StreamService
+from leveret.broker.users import UserService
+from leveret.broker.vhosts import VhostService
 from leveret.errors import StartupError
 from leveret.management.api.table import make_table
 from leveret.management.http.server import HttpServer
@@ -29,6 +33,7 @@ SOCKET_PATH_OCTETS_MAX = 107
 
 def services_of(node: Node) -> Services:
     settings = node.settings
+    users = UserService(node.broker)
     return Services(
         broker=node.broker,
         topology=node.topology,
@@ -37,6 +42,10 @@ def services_of(node: Node) -> Services:
         streams=StreamService(node.broker, node.topology),
         delayed=node.delayed,
         reprocessor=node.reprocessor,
+        users=users,
+        vhosts=VhostService(node.broker),
+        parameters=ParameterService(node.broker),
+        definitions=DefinitionService(node.broker, users),
         table=make_table(),
         node_name=settings.chosen_node_name,
         listeners=node.listening,

@@ -116,6 +116,8 @@ def _rights(one: Route) -> str:
     who = "Nobody need log in" if one.right is Login.NOBODY else f"For: {one.right.name.lower()}"
     if "vhost" in one.parameters and one.scope is Scope.ENTER:
         who += ", with a permission in the virtual host"
+    if "vhost" in one.parameters and one.scope is Scope.GOVERN:
+        who += ", with a permission in the virtual host unless administrator"
     size = "" if one.size is Size.SMALL else " The body may be large."
     return f"{who}.{size}"
 

@@ -37,6 +37,8 @@ class Scope(enum.Enum):
     ENTER = "enter"
     # The same, or to be one who sees all of them.
     SEE = "see"
+    # A permission in it, or to be an administrator, who governs them all.
+    GOVERN = "govern"
     # Nothing: the route's right is enough.
     NAME = "name"
 

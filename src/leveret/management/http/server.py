@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
-from leveret.broker.access import Right, require, sees_vhost
+from leveret.broker.access import Right, has, require, sees_vhost
 from leveret.broker.identity import Identity
 from leveret.errors import LeveretError
 from leveret.management.http.ask import Answer, Ask
@@ -156,8 +156,9 @@ class HttpServer:
         if vhost not in self._services.broker.vhosts:
             # Which the handler says, to whoever may ask.
             vhost = None
+        enters = route.scope is Scope.ENTER or (route.scope is Scope.GOVERN and not has(who, Right.ADMINISTRATOR))
         if isinstance(route.right, Right):
-            require(who, route.right, vhost if route.scope is Scope.ENTER else None)
+            require(who, route.right, vhost if enters else None)
         if vhost is not None and route.scope is Scope.SEE and not sees_vhost(who, vhost):
             raise not_authorised("User not authorised to access virtual host")
 

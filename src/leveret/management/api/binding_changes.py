@@ -1,0 +1,93 @@
+"""Bindings: making and deleting them."""
+
+from __future__ import annotations
+
+from leveret.broker.access import Right
+from leveret.broker.topology import exchange_text, queue_text
+from leveret.broker.vhost import octets
+from leveret.catalog.records import BindingRecord
+from leveret.management.api.binding_keys import find_binding, location_of
+from leveret.management.http.ask import DEFAULT_EXCHANGE, DONE, Answer, Ask, Requester
+from leveret.management.http.errors import HttpError, not_found
+from leveret.management.http.fields import Fields
+from leveret.management.http.names import check_length
+from leveret.management.http.route import route
+
+
+@route(
+    "POST",
+    "/api/bindings/{vhost}/e/{exchange}/q/{queue}",
+    Right.MANAGEMENT,
+    "Bind a queue to an exchange; the Location header names the binding",
+    answers={201: None},
+)
+async def bind_queue(ask: Ask) -> Answer:
+    return await _bind(ask, to_queue=True, destination=ask.path["queue"])
+
+
+@route(
+    "POST",
+    "/api/bindings/{vhost}/e/{exchange}/e/{destination}",
+    Right.MANAGEMENT,
+    "Bind an exchange to another; the Location header names the binding",
+    answers={201: None},
+)
+async def bind_exchange(ask: Ask) -> Answer:
+    return await _bind(ask, to_queue=False, destination=_exchange_name(ask.path["destination"]))
+
+
+async def _bind(ask: Ask, to_queue: bool, destination: str) -> Answer:
+    who = ask.requester()
+    fields = Fields(ask.body)
+    key = check_length("routing_key", fields.text("routing_key"))
+    arguments = fields.table("arguments")
+    binding = BindingRecord(who.vhost.name, ask.exchange_name, to_queue, destination, key, arguments)
+    _check_ends(who, binding)
+    await ask.durably(lambda: ask.services.topology.bind(who, binding))
+    return Answer(201, headers={"Location": location_of(destination, key, arguments)})
+
+
+def _check_ends(who: Requester, binding: BindingRecord) -> None:
+    """What is missing is named, to whoever may know that it is."""
+    who_reads = who.access.identity
+    vhost = who.vhost
+    destinations = vhost.queues if binding.to_queue else vhost.exchanges
+    missing = None
+    if octets(binding.source) not in vhost.exchanges:
+        missing = exchange_text(vhost.name, binding.source)
+    elif octets(binding.destination) not in destinations:
+        text = queue_text if binding.to_queue else exchange_text
+        missing = text(vhost.name, binding.destination)
+    if missing is not None and who_reads.may_enter(vhost.name):
+        raise HttpError(404, "not_found", f"no {missing}")
+
+
+@route(
+    "DELETE", "/api/bindings/{vhost}/e/{exchange}/q/{queue}/{props}", Right.MANAGEMENT, "Delete a binding of a queue"
+)
+async def unbind_queue(ask: Ask) -> Answer:
+    return await _unbind(ask, to_queue=True, destination=ask.path["queue"])
+
+
+@route(
+    "DELETE",
+    "/api/bindings/{vhost}/e/{exchange}/e/{destination}/{props}",
+    Right.MANAGEMENT,
+    "Delete a binding of an exchange",
+)
+async def unbind_exchange(ask: Ask) -> Answer:
+    return await _unbind(ask, to_queue=False, destination=_exchange_name(ask.path["destination"]))
+
+
+async def _unbind(ask: Ask, to_queue: bool, destination: str) -> Answer:
+    who = ask.requester()
+    topology = ask.services.broker.catalog.topologies[who.vhost.name]
+    binding = find_binding(topology, ask.exchange_name, to_queue, destination, ask.path["props"])
+    if binding is None:
+        raise not_found()
+    await ask.durably(lambda: ask.services.topology.unbind(who, binding))
+    return DONE
+
+
+def _exchange_name(name: str) -> str:
+    return "" if name == DEFAULT_EXCHANGE else name

@@ -1,0 +1,148 @@
+"""Definitions: everything that is not a message, out as JSON and in again."""
+
+from __future__ import annotations
+
+import re
+from email.parser import BytesParser
+from email.policy import HTTP
+from typing import Any
+
+from leveret.broker.access import Right
+from leveret.broker.definition_plan import CHANGE, CREATE, Plan
+from leveret.management.http.ask import DONE, Answer, Ask
+from leveret.management.http.errors import bad_request
+from leveret.management.http.json import decode
+from leveret.management.http.route import Parameter, Scope, Size, route
+
+DOWNLOAD = (Parameter("download", "Name of the file that a browser is to keep it as."),)
+CONFLICTS = (
+    Parameter(
+        "conflicts",
+        "What becomes of queues and exchanges that exist and differ: refuse (nothing is imported) or keep (they stay).",
+        {"type": "string", "enum": ["refuse", "keep"]},
+    ),
+)
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+@route("GET", "/api/definitions", Right.ADMINISTRATOR, "Everything but messages", query=DOWNLOAD, private=True)
+@route("GET", "/api/all-configuration", Right.ADMINISTRATOR, "An old name of it", query=DOWNLOAD, private=True)
+def get_definitions(ask: Ask) -> Answer:
+    return Answer(body=ask.services.definitions.export(), headers=_disposition(ask))
+
+
+@route(
+    "GET",
+    "/api/definitions/{vhost}",
+    Right.ADMINISTRATOR,
+    "What is in a virtual host",
+    scope=Scope.NAME,
+    query=DOWNLOAD,
+    private=True,
+)
+def get_vhost_definitions(ask: Ask) -> Answer:
+    if ask.path["vhost"] not in ask.services.broker.vhosts:
+        raise bad_request("vhost_not_found")
+    return Answer(body=ask.services.definitions.export_vhost(ask.path["vhost"]), headers=_disposition(ask))
+
+
+@route("POST", "/api/definitions", Right.ADMINISTRATOR, "Import definitions", size=Size.LARGE, query=CONFLICTS)
+@route("POST", "/api/all-configuration", Right.ADMINISTRATOR, "An old name of it", size=Size.LARGE, query=CONFLICTS)
+async def post_definitions(ask: Ask) -> Answer:
+    return await _import(ask, None)
+
+
+@route(
+    "POST",
+    "/api/definitions/{vhost}",
+    Right.ADMINISTRATOR,
+    "Import definitions into a virtual host; users and the like in them are passed over",
+    scope=Scope.NAME,
+    size=Size.LARGE,
+    query=CONFLICTS,
+)
+async def post_vhost_definitions(ask: Ask) -> Answer:
+    return await _import(ask, ask.vhost.name)
+
+
+@route(
+    "POST",
+    "/api/definitions/diff",
+    Right.ADMINISTRATOR,
+    "What an import would change, and what stands against it",
+    size=Size.LARGE,
+    query=(Parameter("vhost", "As if it were imported into this virtual host."),),
+    answers={200: Any},
+    harmless=True,
+)
+def post_difference(ask: Ask) -> dict[str, Any]:
+    vhost = ask.query.get("vhost")
+    if vhost is not None and vhost not in ask.services.broker.vhosts:
+        raise bad_request("vhost_not_found")
+    return shown_plan(ask.services.definitions.compare(_definitions(ask), vhost))
+
+
+async def _import(ask: Ask, vhost: str | None) -> Answer:
+    conflicts = ask.query.get("conflicts", "refuse")
+    if conflicts not in ("refuse", "keep"):
+        raise bad_request(f"conflicts is {conflicts[:64]!r}; it must be refuse or keep")
+    definitions = ask.services.definitions
+    found = await definitions.read(_definitions(ask), vhost)
+    await ask.durably(lambda: definitions.apply(found, keep=conflicts == "keep"))
+    return DONE
+
+
+def shown_plan(plan: Plan) -> dict[str, Any]:
+    def steps(action: str) -> list[dict[str, Any]]:
+        return [
+            {
+                "kind": step.kind,
+                **({"vhost": step.vhost} if step.vhost else {}),
+                "name": step.name,
+                **({"fields": list(step.fields)} if step.fields else {}),
+            }
+            for step in plan.steps
+            if step.action == action
+        ]
+
+    return {
+        "create": steps(CREATE),
+        "change": steps(CHANGE),
+        "unchanged": plan.unchanged,
+        "problems": [{"place": place, "reason": text} for place, text in plan.problems],
+    }
+
+
+def _definitions(ask: Ask) -> Any:
+    """The body, or the part called file of a form."""
+    if not isinstance(ask.body, bytes):
+        if ask.body is None:
+            raise bad_request("not_json")
+        return ask.body
+    part = form_part(ask.headers.get("content-type", ""), ask.body, "file")
+    if part is None:
+        raise bad_request("failed_to_parse_json")
+    return decode(part)
+
+
+def form_part(content_type: str, body: bytes, wanted: str) -> bytes | None:
+    """One part of a multipart form, by its name."""
+    if "\r" in content_type or "\n" in content_type:
+        return None
+    message = BytesParser(policy=HTTP).parsebytes(b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + body)
+    if not message.is_multipart():
+        return None
+    for part in message.iter_parts():
+        if part.get_param("name", header="content-disposition") == wanted:
+            payload = part.get_payload(decode=True)
+            return payload if isinstance(payload, bytes) else None
+    return None
+
+
+def _disposition(ask: Ask) -> dict[str, str]:
+    name = ask.query.get("download")
+    if name is None:
+        return {}
+    if _SAFE_NAME.fullmatch(name) is None:
+        name = "definitions.json"
+    return {"Content-Disposition": f"attachment; filename={name}"}

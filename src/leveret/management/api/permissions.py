@@ -1,0 +1,209 @@
+"""What users may: permissions for names, and topic permissions for routing keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leveret.broker.access import Right
+from leveret.catalog.records import Permission, TopicPermission
+from leveret.management.api.users import existing_user
+from leveret.management.http.ask import CREATED, DONE, Answer, Ask
+from leveret.management.http.errors import bad_request, not_found
+from leveret.management.http.fields import Fields
+from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed
+from leveret.management.http.route import Scope, route
+
+
+def shown_permission(permission: Permission) -> dict[str, Any]:
+    return {
+        "user": permission.user,
+        "vhost": permission.vhost,
+        "configure": permission.configure,
+        "write": permission.write,
+        "read": permission.read,
+    }
+
+
+PERMISSIONS: Listed[Permission] = Listed(lambda ask, found: shown_permission(found), lambda found: found.user)
+
+
+def _permissions(ask: Ask, user: str | None = None, vhost: str | None = None) -> list[Permission]:
+    permissions = ask.services.broker.catalog.permissions
+    return [permissions[key] for key in sorted(permissions) if user in (None, key[0]) and vhost in (None, key[1])]
+
+
+@route("GET", "/api/permissions", Right.ADMINISTRATOR, "All permissions", query=LIST_PARAMETERS)
+async def get_permissions(ask: Ask) -> Answer:
+    return await listed(ask, _permissions(ask), PERMISSIONS)
+
+
+@route("GET", "/api/users/{user}/permissions", Right.ADMINISTRATOR, "Permissions of a user")
+async def get_user_permissions(ask: Ask) -> Answer:
+    return await listed(ask, _permissions(ask, user=existing_user(ask).name), PERMISSIONS)
+
+
+@route("GET", "/api/vhosts/{vhost}/permissions", Right.ADMINISTRATOR, "Permissions in a virtual host", scope=Scope.NAME)
+async def get_vhost_permissions(ask: Ask) -> Answer:
+    return await listed(ask, _permissions(ask, vhost=ask.vhost.name), PERMISSIONS)
+
+
+@route(
+    "GET",
+    "/api/permissions/{vhost}/{user}",
+    Right.ADMINISTRATOR,
+    "Permission of a user in a virtual host",
+    scope=Scope.NAME,
+)
+def get_permission(ask: Ask) -> dict[str, Any]:
+    found = ask.services.broker.catalog.permissions.get((ask.path["user"], ask.path["vhost"]))
+    if found is None:
+        raise not_found()
+    return shown_permission(found)
+
+
+@route(
+    "PUT",
+    "/api/permissions/{vhost}/{user}",
+    Right.ADMINISTRATOR,
+    "Set a user's permission in a virtual host",
+    scope=Scope.NAME,
+    answers={201: None, 204: None},
+)
+async def put_permission(ask: Ask) -> Answer:
+    fields = Fields(ask.body)
+    fields.need("configure", "write", "read")
+    user, vhost = _user_and_vhost(ask)
+    permission = Permission(user, vhost, fields.text("configure"), fields.text("write"), fields.text("read"))
+    new = await ask.durably(lambda: ask.services.users.put_permission(permission))
+    return CREATED if new else DONE
+
+
+@route(
+    "DELETE",
+    "/api/permissions/{vhost}/{user}",
+    Right.ADMINISTRATOR,
+    "Take a user's permission in a virtual host back",
+    scope=Scope.NAME,
+)
+async def delete_permission(ask: Ask) -> Answer:
+    user, vhost = ask.path["user"], ask.path["vhost"]
+    if not await ask.durably(lambda: ask.services.users.delete_permission(user, vhost)):
+        raise not_found()
+    return DONE
+
+
+def _user_and_vhost(ask: Ask) -> tuple[str, str]:
+    catalog = ask.services.broker.catalog
+    user, vhost = ask.path["user"], ask.path["vhost"]
+    if user not in catalog.users or vhost not in catalog.vhosts:
+        raise bad_request("vhost_or_user_not_found")
+    return user, vhost
+
+
+# ---- topic permissions
+
+
+def shown_topic_permission(permission: TopicPermission) -> dict[str, Any]:
+    return {
+        "user": permission.user,
+        "vhost": permission.vhost,
+        "exchange": permission.exchange,
+        "write": permission.write,
+        "read": permission.read,
+    }
+
+
+TOPIC_PERMISSIONS: Listed[TopicPermission] = Listed(
+    lambda ask, found: shown_topic_permission(found), lambda found: found.user
+)
+
+
+def _topic_permissions(
+    ask: Ask, user: str | None = None, vhost: str | None = None, exchange: str | None = None
+) -> list[TopicPermission]:
+    found = ask.services.broker.catalog.topic_permissions
+    return [
+        found[key]
+        for key in sorted(found)
+        if user in (None, key[0]) and vhost in (None, key[1]) and exchange in (None, key[2])
+    ]
+
+
+@route("GET", "/api/topic-permissions", Right.ADMINISTRATOR, "All topic permissions", query=LIST_PARAMETERS)
+async def get_topic_permissions(ask: Ask) -> Answer:
+    return await listed(ask, _topic_permissions(ask), TOPIC_PERMISSIONS)
+
+
+@route("GET", "/api/users/{user}/topic-permissions", Right.ADMINISTRATOR, "Topic permissions of a user")
+async def get_user_topic_permissions(ask: Ask) -> Answer:
+    return await listed(ask, _topic_permissions(ask, user=existing_user(ask).name), TOPIC_PERMISSIONS)
+
+
+@route(
+    "GET",
+    "/api/vhosts/{vhost}/topic-permissions",
+    Right.ADMINISTRATOR,
+    "Topic permissions in a virtual host",
+    scope=Scope.NAME,
+)
+async def get_vhost_topic_permissions(ask: Ask) -> Answer:
+    return await listed(ask, _topic_permissions(ask, vhost=ask.vhost.name), TOPIC_PERMISSIONS)
+
+
+@route(
+    "GET",
+    "/api/topic-permissions/{vhost}/{user}",
+    Right.ADMINISTRATOR,
+    "Topic permissions of a user in a virtual host",
+    scope=Scope.NAME,
+)
+@route(
+    "GET",
+    "/api/topic-permissions/{vhost}/{user}/{exchange}",
+    Right.ADMINISTRATOR,
+    "Topic permission of a user at an exchange, as a list",
+    scope=Scope.NAME,
+)
+async def get_topic_permission(ask: Ask) -> Answer:
+    found = _topic_permissions(ask, ask.path["user"], ask.path["vhost"], ask.path.get("exchange"))
+    if not found:
+        raise not_found()
+    return await listed(ask, found, TOPIC_PERMISSIONS)
+
+
+@route(
+    "PUT",
+    "/api/topic-permissions/{vhost}/{user}",
+    Right.ADMINISTRATOR,
+    "Set a user's topic permission at an exchange",
+    scope=Scope.NAME,
+    answers={201: None, 204: None},
+)
+async def put_topic_permission(ask: Ask) -> Answer:
+    fields = Fields(ask.body)
+    fields.need("exchange", "write", "read")
+    user, vhost = _user_and_vhost(ask)
+    permission = TopicPermission(user, vhost, fields.text("exchange"), fields.text("write"), fields.text("read"))
+    new = await ask.durably(lambda: ask.services.users.put_topic_permission(permission))
+    return CREATED if new else DONE
+
+
+@route(
+    "DELETE",
+    "/api/topic-permissions/{vhost}/{user}",
+    Right.ADMINISTRATOR,
+    "Take all topic permissions of a user in a virtual host back",
+    scope=Scope.NAME,
+)
+@route(
+    "DELETE",
+    "/api/topic-permissions/{vhost}/{user}/{exchange}",
+    Right.ADMINISTRATOR,
+    "Take a user's topic permission at an exchange back",
+    scope=Scope.NAME,
+)
+async def delete_topic_permission(ask: Ask) -> Answer:
+    user, vhost, exchange = ask.path["user"], ask.path["vhost"], ask.path.get("exchange")
+    if not await ask.durably(lambda: ask.services.users.delete_topic_permissions(user, vhost, exchange)):
+        raise not_found()
+    return DONE
