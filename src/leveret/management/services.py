@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from leveret.broker.broker import Broker
+from leveret.broker.checkouts import Checkouts
 from leveret.broker.delayed import Delayed
 from leveret.broker.policies import Policies
+from leveret.broker.publishing import Publishing
 from leveret.broker.reprocess.reprocessor import Reprocessor
 from leveret.broker.streams import StreamService
 from leveret.broker.super_streams import SuperStreams
@@ -37,6 +39,8 @@ class Services:
     streams: StreamService
     delayed: Delayed
     reprocessor: Reprocessor
+    publishing: Publishing
+    checkouts: Checkouts
     table: Table
     node_name: str = "leveret@localhost"
     listeners: Callable[[], list[Listening]] = field(default=list)

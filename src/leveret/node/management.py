@@ -37,6 +37,8 @@ def services_of(node: Node) -> Services:
         streams=StreamService(node.broker, node.topology),
         delayed=node.delayed,
         reprocessor=node.reprocessor,
+        publishing=node.publishing,
+        checkouts=node.checkouts,
         table=make_table(),
         node_name=settings.chosen_node_name,
         listeners=node.listening,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from leveret.management.api import openapi, whoami
+from leveret.management.api import fetch, openapi, publish, whoami
 from leveret.management.http.route import Table, routes_of
 
-MODULES = (openapi, whoami)
+MODULES = (fetch, openapi, publish, whoami)
 
 
 def make_table() -> Table:
