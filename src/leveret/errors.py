@@ -14,6 +14,7 @@
     │   ├── InvalidReplay      what was asked for makes no sense, with the field that is to blame
     │   ├── ReplayNotFound     there is no such virtual host, queue, exchange or job
     │   └── ReplayConflict     the queue has a job already, or belongs to a connection
+    ├── TooManyLeases          somebody holds as many messages over HTTP as he may
     ├── ConfigError            a setting that cannot be used, with its place
     ├── StartupError           the node cannot start, and why
     └── StoppedByFailure       the node had to stop, and why
@@ -202,6 +203,10 @@ class ReplayNotFound(ReplayError):
 
 class ReplayConflict(ReplayError):
     """What was asked for cannot be had now."""
+
+
+class TooManyLeases(LeveretError):
+    """Somebody has fetched as many messages without acknowledging them as may be held over HTTP."""
 
 
 class ConfigError(LeveretError):

@@ -41,6 +41,7 @@ from leveret.catalog.snapshot import is_durable
 from leveret.core.borrower import Borrower
 from leveret.core.contract import Queue
 from leveret.core.office import Office
+from leveret.core.pickup import Pickup
 from leveret.core.queue import ClassicQueue
 from leveret.queues.holder import ExchangeHolder
 from leveret.runtime.clock import Clock
@@ -79,7 +80,9 @@ class Broker:
         # Connections that are not read because they publish faster than the disk takes it.
         self.stalled: dict[int, Connected] = {}
         # Those who hold messages of queues without being connected.
-        self.borrowers: set[Borrower] = set()
+        self.borrowers: set[Borrower | Pickup] = set()
+        # Told of every change of the catalog, once everything mirrors it; not of those that a start repeats.
+        self.listeners: list[Callable[[Change], None]] = []
         # Why publishers are not read at present, by source of the alarm.
         self.alarms: dict[str, str] = {}
         self.connections_opened_total = 0
@@ -163,6 +166,9 @@ class Broker:
             if isinstance(change.record, QueueRecord):
                 self.churn.queues_created += isinstance(change, Added)
                 self.churn.queues_deleted += isinstance(change, Removed)
+        for listener in self.listeners:
+            for change in changes:
+                listener(change)
 
     def reflect(self, change: Change, replayed: bool = False) -> None:
         """Brings everything that mirrors the catalog in step with it."""

@@ -75,6 +75,7 @@ cdef class Intake(Publisher):
     cdef int header(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
     @cython.locals(size="unsigned long long")
     cdef int body(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
+    @cython.locals(size="unsigned long long")
     cpdef int offer(self, bytes address, Properties properties, bytes body) except -1
     @cython.locals(message=Message, targets=tuple, properties=Properties, delay_ms="unsigned long long")
     cdef int complete(self, bytes body) except -1

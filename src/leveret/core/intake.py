@@ -193,8 +193,9 @@ class Intake(Publisher):
     def offer(self, address, properties, body):
         """A message that comes as a whole, not in frames: whoever has one outside a connection publishes it like this,
         within a transaction, whose `pending` then says where it goes."""
-        if len(body) > self.body_bytes_max:
-            text = f"message size {len(body)} is larger than configured max size {self.body_bytes_max}"
+        size = len(body)
+        if size > self.body_bytes_max:
+            text = f"message size {size} is larger than configured max size {self.body_bytes_max}"
             raise SoftError(406, text, PUBLISH)
         self.route = self.find_route(address)
         self.properties = properties
@@ -279,6 +280,8 @@ class Intake(Publisher):
         count = len(targets)
         refused = False
         known = False
+        if exchange.tap is not None:
+            exchange.tap.see(message)
         if count == 0:
             exchange.unroutable_total += 1
             if mandatory:

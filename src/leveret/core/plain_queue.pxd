@@ -8,6 +8,7 @@ from leveret.core.office cimport REJECTED, Office
 from leveret.core.ready cimport ReadyList
 from leveret.core.rota cimport Rota
 from leveret.core.shelf cimport Shelf
+from leveret.core.tap cimport Tap
 
 
 cdef class PlainQueue(Queue):
@@ -18,6 +19,8 @@ cdef class PlainQueue(Queue):
     cdef list awaiting
     cdef Rota rota
     cdef readonly Office office
+    cdef readonly bint paused
+    cdef public Tap tap
     cdef readonly Py_ssize_t unacked_count
     cdef readonly long long unacked_bytes
     cdef readonly unsigned long long published_total

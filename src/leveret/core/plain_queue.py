@@ -27,6 +27,7 @@ class PlainQueue(Queue):
         "got_total",
         "handed_total",
         "office",
+        "paused",
         "published_total",
         "quick_total",
         "ready",
@@ -35,6 +36,7 @@ class PlainQueue(Queue):
         "rota",
         "settled_total",
         "shelf",
+        "tap",
         "unacked_bytes",
         "unacked_count",
         "waited_total",
@@ -55,6 +57,10 @@ class PlainQueue(Queue):
         self.awaiting = None
         # Made with the first subscriber.
         self.rota = None
+        # An operator wants that consumers get nothing; gets do.
+        self.paused = False
+        # Who watches what arrives; None if nobody does.
+        self.tap = None
         self.unacked_count = 0
         self.unacked_bytes = 0
         self.published_total = 0
@@ -89,6 +95,8 @@ class PlainQueue(Queue):
     def take_in(self, message):
         """To the consumer whose turn it is, if nothing waits before it and there is one; else to the tail."""
         self.published_total += 1
+        if self.tap is not None:
+            self.tap.see(message)
         if self.ready.count == 0 and self.rota is not None:
             subscriber = self.rota.next()
             if subscriber is not None:
@@ -323,7 +331,7 @@ class PlainQueue(Queue):
 
     def subscribe(self, subscriber):
         if self.rota is None:
-            self.rota = Rota()
+            self.rota = Rota(self.paused)
             # In order of their coming; a dict, because thousands may leave at once.
             self.subscribers = {}
         self.subscribers[subscriber] = True
@@ -347,6 +355,13 @@ class PlainQueue(Queue):
         candidate.activity_changed(True)
         self.rota.add(candidate)
         return self.dispatch()
+
+    def pause(self, paused):
+        """Consumers get nothing until it is false again; everything else goes on."""
+        self.paused = paused
+        if self.rota is not None:
+            self.rota.pause(paused)
+            self.dispatch()
 
     def wake(self, subscriber):
         if subscriber.active and not subscriber.waiting and not self.deleted:

@@ -147,6 +147,8 @@ class ClassicQueue(LeveledQueue):
         if message.properties.ttl_ms >= 0:
             self.expiring = self.watchful = True
         self.published_total += 1
+        if self.tap is not None:
+            self.tap.see(message)
         self.put_back(entry)
         self.dispatch()
         return ACCEPTED

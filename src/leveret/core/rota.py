@@ -7,9 +7,11 @@ from leveret.core.ring import Ring
 
 
 class Rota:
-    __slots__ = ("alone", "left", "priorities", "rings")
+    __slots__ = ("alone", "left", "paused", "priorities", "rings")
 
-    def __init__(self):
+    def __init__(self, paused=False):
+        # While it is, it is nobody's turn.
+        self.paused = paused
         # The only one that waits, if there is only one: most queues have one consumer, which is asked at every message.
         self.alone = None
         self.rings = []
@@ -19,7 +21,7 @@ class Rota:
 
     def add(self, subscriber):
         subscriber.waiting = True
-        self.alone = subscriber if self.is_empty() else None
+        self.alone = subscriber if self.is_empty() and not self.paused else None
         i = 0
         while i < len(self.priorities) and self.priorities[i] > subscriber.priority:
             i += 1
@@ -42,6 +44,8 @@ class Rota:
         """The one whose turn it is, or None if nobody can take."""
         if self.alone is not None and self.alone.can_take():
             return self.alone
+        if self.paused:
+            return None
         self.alone = None
         for i in range(len(self.rings)):
             ring = self.rings[i]
@@ -58,6 +62,17 @@ class Rota:
                 ring.pop()
                 subscriber.park()
         return None
+
+    def pause(self, paused):
+        """Everybody keeps his place."""
+        self.paused = paused
+        self.alone = None
+        if not paused and len(self.rings) == 1:
+            ring = self.rings[0]
+            first = ring.peek()
+            if ring.count == 1 and first.waiting:
+                self.alone = first
+        return 0
 
     def remove(self, subscriber):
         """It keeps its place in the ring until half of the ring has left: when thousands go, each costs the same."""

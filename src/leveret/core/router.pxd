@@ -4,6 +4,7 @@ from leveret.core.contract cimport Queue
 from leveret.core.dedup cimport Window
 from leveret.core.matcher cimport Matcher
 from leveret.core.properties cimport Properties
+from leveret.core.tap cimport Tap
 
 
 cdef Py_ssize_t CACHED_TARGETS_MAX
@@ -25,6 +26,7 @@ cdef class Exchange:
     cdef public Window window
     cdef public Queue holder
     cdef public Queue keeper
+    cdef public Tap tap
     cdef readonly unsigned long long published_total
     cdef readonly unsigned long long routed_total
     cdef readonly unsigned long long unroutable_total

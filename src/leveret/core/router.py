@@ -45,6 +45,7 @@ class Exchange:
         "routed_total",
         "sampled",
         "series",
+        "tap",
         "unroutable_total",
         "window",
     )
@@ -68,6 +69,8 @@ class Exchange:
         self.holder = None
         # The same, and what has its keys in the log; None if it keeps nothing.
         self.keeper = None
+        # Who watches what is published here; None if nobody does.
+        self.tap = None
         # Exchanges bound to this one, with the number of bindings to each; None while there are none.
         self.downstream = None
 

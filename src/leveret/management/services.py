@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from leveret.broker.broker import Broker
+from leveret.broker.checkouts import Checkouts
 from leveret.broker.definitions import DefinitionService
 from leveret.broker.delayed import Delayed
 from leveret.broker.parameters import ParameterService
 from leveret.broker.policies import Policies
+from leveret.broker.publishing import Publishing
 from leveret.broker.reprocess.reprocessor import Reprocessor
 from leveret.broker.streams import StreamService
 from leveret.broker.super_streams import SuperStreams
@@ -64,6 +66,8 @@ class Services:
     vhosts: VhostService
     parameters: ParameterService
     definitions: DefinitionService
+    publishing: Publishing
+    checkouts: Checkouts
     table: Table
     node_name: str = "leveret@localhost"
     listeners: Callable[[], list[Listening]] = field(default=list)

@@ -46,6 +46,8 @@ def services_of(node: Node) -> Services:
         vhosts=VhostService(node.broker),
         parameters=ParameterService(node.broker),
         definitions=DefinitionService(node.broker, users),
+        publishing=node.publishing,
+        checkouts=node.checkouts,
         table=make_table(),
         node_name=settings.chosen_node_name,
         listeners=node.listening,

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from leveret.broker.broker import Broker
+from leveret.broker.checkouts import Checkouts
 from leveret.broker.delayed import Delayed
 from leveret.broker.policies import Policies
+from leveret.broker.publishing import Publishing
 from leveret.broker.recovery import recover
 from leveret.broker.reprocess.reprocessor import Reprocessor
 from leveret.broker.reprocess.schedule import Plan, Schedule
@@ -63,6 +65,8 @@ class Node:
         self.policies = Policies(self.broker)
         self.delayed = Delayed(self.broker)
         self.reprocessor = Reprocessor(self.broker)
+        self.publishing = Publishing(self.broker, settings.limits.body_bytes_max)
+        self.checkouts = Checkouts(self.broker, self.topology, settings.management.lease_s)
         self.schedule = Schedule(self.broker, self.reprocessor, _plan(settings))
         self.statistics = Statistics(self.broker)
         self._session_settings = _session_settings(settings)
@@ -272,6 +276,7 @@ class Node:
             pump.pause_reading()
         self.schedule.close()
         await self.management.stop()
+        self.checkouts.close()
         await self.reprocessor.close()
         with contextlib.suppress(OSError, TimeoutError):
             await asyncio.wait_for(self.store.flush(), FLUSH_DEADLINE_S)

@@ -225,9 +225,7 @@ def test_servers_that_keep_a_context_show_the_new_certificate(authority: Authori
     certificates = ServerCertificates(options(papers))
 
     async def look(port: int, name: str = "localhost") -> bytes:
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", port, ssl=authority.context(), server_hostname=name
-        )
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=authority.context(), server_hostname=name)
         seen = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         assert await reader.read() == b"hello"
         writer.close()

@@ -1,40 +1,15 @@
-"""All routes there are."""
+"""All routes there are: those of every module of this room."""
 
 from __future__ import annotations
 
-from leveret.management.api import (
-    binding_changes,
-    definitions,
-    exchange_changes,
-    limits,
-    links,
-    openapi,
-    parameters,
-    permissions,
-    policies,
-    queue_changes,
-    users,
-    vhosts,
-    whoami,
-)
-from leveret.management.http.route import Table, routes_of
+import importlib
+import pkgutil
 
-MODULES = (
-    binding_changes,
-    definitions,
-    exchange_changes,
-    limits,
-    links,
-    openapi,
-    parameters,
-    permissions,
-    policies,
-    queue_changes,
-    users,
-    vhosts,
-    whoami,
-)
+from leveret.management import api
+from leveret.management.http.route import Table, routes_of
 
 
 def make_table() -> Table:
-    return Table(one for module in MODULES for one in routes_of(module))
+    names = sorted(module.name for module in pkgutil.iter_modules(api.__path__))
+    modules = [importlib.import_module(f"{api.__name__}.{name}") for name in names]
+    return Table(one for module in modules for one in routes_of(module))

@@ -14,6 +14,7 @@ from leveret.errors import (
     LeveretError,
     ReplayConflict,
     ReplayNotFound,
+    TooManyLeases,
 )
 
 
@@ -69,4 +70,6 @@ def refusal_of(error: LeveretError) -> HttpError:
         return HttpError(404, "not_found", str(error))
     if isinstance(error, ReplayConflict):
         return HttpError(409, "conflict", str(error))
+    if isinstance(error, TooManyLeases):
+        return HttpError(429, "too_many_leases", str(error))
     return bad_request(str(error))

@@ -30,6 +30,7 @@ from leveret.runtime.log import get_logger
 log = get_logger(__name__)
 
 COMPRESS_FROM_BYTES = 1024
+COMPRESS_IN_THREAD_FROM_BYTES = 65536
 # How long requests that are being answered get when the broker stops.
 STOP_DEADLINE_S = 1.0
 # How long a body may take to come.
@@ -215,7 +216,11 @@ class HttpServer:
             return web.Response(status=answer.status, headers=headers)
         octets = body if isinstance(body, bytes) else encode(body)
         response = web.Response(
-            status=answer.status, body=octets, headers={**headers, "Content-Type": answer.content_type}
+            status=answer.status,
+            body=octets,
+            headers={**headers, "Content-Type": answer.content_type},
+            # What is larger is compressed in a thread: the broker's clients are not to wait for it.
+            zlib_executor_size=COMPRESS_IN_THREAD_FROM_BYTES,
         )
         if len(octets) >= COMPRESS_FROM_BYTES:
             response.enable_compression()
