@@ -19,7 +19,7 @@ from leveret.core.contract import Queue
 from leveret.core.stream.queue import StreamQueue
 from leveret.errors import HardError, SoftError
 from leveret.queues.queue_type import check_dead_letter_exchange
-from leveret.queues.registry import kind_from_arguments, known_kind, queue_type
+from leveret.queues.registry import DEFAULT, kind_from_arguments, known_kind, queue_type
 from leveret.routing.registry import exchange_type, routing_type
 
 RESERVED_PREFIX = "amq."
