@@ -10,6 +10,18 @@ from typing import Any
 
 from aiohttp import web
 
+from leveret.management.http.json import encode
+
+# On every answer, whatever it is.
+SECURITY_HEADERS = {
+    "Server": "Leveret",
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "Vary": "Accept, Accept-Encoding, Authorization, Origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
 CONNECTIONS_MAX = 2000
 FIRST_REQUEST_DEADLINE_S = 10.0
 IDLE_DEADLINE_S = 75.0
@@ -41,6 +53,22 @@ class _Connection(web.RequestHandler):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """What is no HTTP is told so, without being repeated: aiohttp's own answer quotes it."""
+        if self.transport is None or request.writer.output_size > 0:
+            # Too late to say anything.
+            return super().handle_error(request, status, exc, message)
+        self.force_close()
+        body = encode({"error": "bad_request" if status < 500 else "internal_error", "reason": "this is no HTTP"})
+        headers = {**SECURITY_HEADERS, "Connection": "close"}
+        return web.Response(status=status, body=body, content_type="application/json", headers=headers)
 
     def close_now(self) -> None:
         if self.transport is not None:

@@ -20,7 +20,7 @@ from leveret.broker.identity import Identity
 from leveret.errors import LeveretError
 from leveret.management.http.ask import Answer, Ask
 from leveret.management.http.errors import HttpError, not_authorised, not_found, refusal_of
-from leveret.management.http.guard import GuardedServer, has_asked
+from leveret.management.http.guard import SECURITY_HEADERS, GuardedServer, has_asked
 from leveret.management.http.json import decode, encode
 from leveret.management.http.route import Login, Route, Scope, Size, Table
 from leveret.management.http.who import Nobody, identify, local_operator
@@ -35,15 +35,6 @@ COMPRESS_IN_THREAD_FROM_BYTES = 65536
 STOP_DEADLINE_S = 1.0
 # How long a body may take to come.
 BODY_DEADLINE_S = 60.0
-SECURITY_HEADERS = {
-    "Server": "Leveret",
-    "Cache-Control": "no-cache",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "Vary": "Accept, Accept-Encoding, Authorization, Origin",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
 OWN_SITE = ("same-origin", "none")
 READING = ("GET", "HEAD", "OPTIONS")
 
