@@ -74,7 +74,12 @@ class Backoff:
     def pause_s(self, host: str, now: float) -> float:
         """How long a try of this address has to wait, whoever's it is. For tokens that is all: nobody guesses one."""
         address = self._addresses.get(network_of(host))
-        if address is None or self.failures_max == 0 or address.failures < self.failures_max or now - address.last_at > FORGET_S:
+        if (
+            address is None
+            or self.failures_max == 0
+            or address.failures < self.failures_max
+            or now - address.last_at > FORGET_S
+        ):
             return 0.0
         return PAUSE_S
 

@@ -321,4 +321,3 @@ class TlsPump(Pump):
     def _drop(self, reason: str) -> None:
         self._forget_deadline()
         super()._drop(reason)
-

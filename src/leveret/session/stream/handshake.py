@@ -147,7 +147,7 @@ def authenticate_again(session: StreamSession, command: commands.SaslHandshake |
     """A client whose token ends brings a newer one on the open connection. It stays who it is, and keeps what it had
     if the new one is no good."""
     if isinstance(command, commands.SaslHandshake):
-        session.send(commands.SaslHandshakeResponse(command.correlation_id, Code.OK, list(MECHANISMS)))
+        session.send(commands.SaslHandshakeResponse(command.correlation_id, Code.OK, mechanisms_of(session)))
         return
     if command.mechanism != session.mechanism:
         session.refuse(command, Code.SASL_MECHANISM_NOT_SUPPORTED, "it is not the mechanism of the login")
