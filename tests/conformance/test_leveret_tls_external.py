@@ -24,9 +24,7 @@ from tests.conformance.stream_scenes import within_deadline
 from tests.conformance.tls_scenes import TlsScene, tls_scene
 
 ALL = ("EXTERNAL", "PLAIN", "AMQPLAIN")
-REFUSED = (
-    "ACCESS_REFUSED - Login was refused using authentication mechanism EXTERNAL. For details see the broker logfile."
-)
+REFUSED = "ACCESS_REFUSED - Login was refused using authentication mechanism EXTERNAL. For details see the broker logfile."
 
 
 def add_user(scene: TlsScene, name: str, permitted: str = ".*") -> None:

@@ -394,9 +394,7 @@ class ClassicQueue(LeveledQueue):
         if ready < book.count or book.delay_sequence > 0:
             self.delays = Delays(self, self.shelf, self.ledger, self.office)
             self.delays.restore(book.slots, ready, book.count - ready, book.delay_sequence, all_seen)
-        self.ledger.live_bytes = self.ready_bytes_total() + (
-            0 if self.delays is None else self.delays.slots.bytes_total
-        )
+        self.ledger.live_bytes = self.ready_bytes_total() + (0 if self.delays is None else self.delays.slots.bytes_total)
         if book.expiring:
             self.expiring = self.watchful = True
         if self.watchful and ready > 0:

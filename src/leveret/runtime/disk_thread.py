@@ -12,16 +12,7 @@ import cython
 if cython.compiled:
     from cython.cimports.libc.stdlib import free, realloc
 else:
-    from leveret.runtime.pure_disk import (
-        Step,
-        await_event,
-        now_us,
-        read_at,
-        reserve_at,
-        signal_event,
-        sync_data,
-        write_at,
-    )
+    from leveret.runtime.pure_disk import Step, await_event, now_us, read_at, reserve_at, signal_event, sync_data, write_at
 
     PREPARE = 0
     WRITE = 1

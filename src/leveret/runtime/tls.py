@@ -125,7 +125,9 @@ def _load_key(context: ssl.SSLContext, options: TlsOptions) -> None:
         if asked:
             raise ConfigError(f"tls.key: {key} cannot be decrypted with tls.key_password") from None
         reason = f" ({_reason(error)})" if error.reason else ""
-        raise ConfigError(f"tls.key: {key} has no private key in PEM that fits {options.certificate}{reason}") from None
+        raise ConfigError(
+            f"tls.key: {key} has no private key in PEM that fits {options.certificate}{reason}"
+        ) from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"tls.key: {key} cannot be used: {error}") from None
 

@@ -321,3 +321,4 @@ class TlsPump(Pump):
     def _drop(self, reason: str) -> None:
         self._forget_deadline()
         super()._drop(reason)
+
