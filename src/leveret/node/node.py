@@ -133,12 +133,15 @@ class Node:
         self.settings = changed.settings
         try:
             # First whoever may refuse.
+            auth = auth_settings(self.settings)
             for told in self.on_reload:
                 told(self.settings)
         except LeveretError:
             self.settings = before
             raise
         self._session_settings = _session_settings(self.settings)
+        self.broker.logins.configure(auth)
+        self.broker.limits.node = node_limits(self.settings)
         if self._watch is not None and any(key.startswith("alarms.") for key in changed.live):
             alarms = self.settings.alarms
             memory = watermark_bytes(alarms.memory_watermark, memory_limit_bytes())

@@ -16,6 +16,7 @@ from leveret.catalog.records import (
     Record,
     ReplayFilter,
     Reprocessing,
+    TopicPermission,
     User,
     Vhost,
 )
@@ -79,6 +80,8 @@ def catalog_of(*records: Record) -> Catalog:
                 catalog.apply(commands.PutUser(record))
             case Permission():
                 catalog.apply(commands.PutPermission(record))
+            case TopicPermission():
+                catalog.apply(commands.PutTopicPermission(record))
             case ExchangeRecord():
                 catalog.apply(commands.DeclareExchange(record))
             case QueueRecord():

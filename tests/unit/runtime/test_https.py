@@ -1,0 +1,100 @@
+"""Fetching over TLS: only from those whom the authority vouches for, only so much, only so long."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import trustme
+from aiohttp import web
+
+from leveret.runtime.https import FetchError, fetch
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def fetched(
+    tmp_path: Path, answer: Answer, *, trusted: bool = True, host: str = "localhost", seconds: float = 5.0
+) -> bytes:
+    """What comes from a server that answers so."""
+    authority = trustme.CA()
+    (authority if trusted else trustme.CA()).cert_pem.write_to_path(tmp_path / "ca.pem")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert(host).configure_cert(context)
+
+    async def run() -> bytes:
+        application = web.Application()
+        application.router.add_get("/keys", answer)
+        runner = web.AppRunner(application)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+        await site.start()
+        assert site._server is not None
+        port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
+        try:
+            return await fetch(f"https://localhost:{port}/keys", str(tmp_path / "ca.pem"), 1000, seconds)
+        finally:
+            await runner.cleanup()
+
+    return asyncio.run(run())
+
+
+async def plain(request: web.Request) -> web.StreamResponse:
+    return web.Response(body=b"document")
+
+
+async def redirecting(request: web.Request) -> web.StreamResponse:
+    raise web.HTTPFound("https://localhost/elsewhere")
+
+
+async def endless(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    for _ in range(100):
+        await response.write(b"x" * 100)
+    return response
+
+
+async def slow(request: web.Request) -> web.StreamResponse:
+    await asyncio.sleep(1)
+    return web.Response(body=b"late")
+
+
+def test_a_document_comes(tmp_path: Path) -> None:
+    assert fetched(tmp_path, plain) == b"document"
+
+
+def test_a_server_that_nobody_vouches_for_is_not_believed(tmp_path: Path) -> None:
+    with pytest.raises(FetchError, match="Certificate"):
+        fetched(tmp_path, plain, trusted=False)
+    with pytest.raises(FetchError, match="Certificate"):
+        fetched(tmp_path, plain, host="other.example")
+
+
+def test_redirects_are_not_followed(tmp_path: Path) -> None:
+    with pytest.raises(FetchError, match="status 302"):
+        fetched(tmp_path, redirecting)
+
+
+def test_too_much_is_not_read(tmp_path: Path) -> None:
+    with pytest.raises(FetchError, match="more than 1000 bytes"):
+        fetched(tmp_path, endless)
+
+
+def test_a_late_answer_is_not_waited_for(tmp_path: Path) -> None:
+    with pytest.raises(FetchError, match="Timeout"):
+        fetched(tmp_path, slow, seconds=0.1)
+
+
+@pytest.mark.parametrize("url", ["http://localhost/keys", "file:///etc/passwd", "", "https://"])
+def test_only_https_is_fetched(url: str) -> None:
+    with pytest.raises(FetchError):
+        asyncio.run(fetch(url, "", 1000, 1.0))
+
+
+def test_an_authority_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FetchError, match="FileNotFoundError"):
+        asyncio.run(fetch("https://localhost:1/", str(tmp_path / "missing.pem"), 1000, 1.0))
