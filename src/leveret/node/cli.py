@@ -36,6 +36,7 @@ COMMANDS = {
     "exchanges": Place("leveret.cli.exchanges", "exchanges", "List, make and delete exchanges."),
     "get": Place("leveret.cli.messages", "get", "Get messages from a queue."),
     "limits": Place("leveret.cli.vhosts", "limits", "How many connections, channels and queues there may be."),
+    "migrate": Place("leveret.node.migrate_command", "migrate", "Take over settings and definitions of RabbitMQ."),
     "permissions": Place("leveret.cli.users", "permissions", "Who may configure, write and read what."),
     "policies": Place("leveret.cli.policies", "policies", "Settings for many queues and exchanges at once."),
     "publish": Place("leveret.cli.messages", "publish", "Publish one message."),
