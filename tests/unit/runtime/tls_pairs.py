@@ -1,4 +1,4 @@
-"""What the tests of TLS on pumps share: a pump on one end, on the other a client whose TLS the test has in its hands."""
+"""What tests of TLS on pumps share: a pump on one end, on the other a client whose TLS the test has in its hands."""
 
 from __future__ import annotations
 
