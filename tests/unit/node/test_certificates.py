@@ -27,9 +27,8 @@ def authority(tmp_path: Path) -> Authority:
 
 def configuration(directory: Path, papers: Papers) -> Path:
     file = directory / "leveret.toml"
-    file.write_text(
-        f'[listen]\ntls_port = 0\nstream_tls_port = 0\n[tls]\ncertificate = "{papers.certificate}"\nkey = "{papers.key}"\n'
-    )
+    tls = f'[tls]\ncertificate = "{papers.certificate}"\nkey = "{papers.key}"\n'
+    file.write_text(f"[listen]\ntls_port = 0\nstream_tls_port = 0\n{tls}")
     return file
 
 

@@ -13,11 +13,6 @@ from leveret.runtime.certificate import Certificate, LoginName, read_certificate
 from tests.conformance.authority import Authority
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("authority"))
-
-
 def part(kind: x509.ObjectIdentifier, value: str) -> x509.NameAttribute:
     return x509.NameAttribute(kind, value)
 
