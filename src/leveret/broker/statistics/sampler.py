@@ -21,7 +21,7 @@ SLICE_S = 0.002
 # What others have of the loop between two slices.
 REST_S = 0.004
 # So many objects are looked at before the clock is.
-AT_A_TIME = 32
+AT_A_TIME = 8
 
 Values = tuple[int, ...]
 
