@@ -169,6 +169,9 @@ class Connected(Protocol):
     def count_into(self, activity: Activity) -> None:
         """Adds what it has counted so far."""
 
+    def counted(self) -> tuple[Any, list[Any]]:
+        """The compiled connection and its channels, which count."""
+
     # ---- what operators see of it
 
     def seen(self) -> SeenConnection: ...

@@ -44,6 +44,9 @@ cdef class QueueTally:
     cpdef object merge(self, QueueTally other)
 
 
+@cython.locals(tally=QueueTally)
+cpdef tuple queue_values(Queue queue)
+
 cpdef object add_queues(dict queues, QueueTally classic, QueueTally stream)
 
 
@@ -74,3 +77,7 @@ cdef class ChannelTally:
     @cython.locals(intake=Intake)
     cpdef object add(self, Channel channel)
     cpdef object merge(self, ChannelTally other)
+
+
+@cython.locals(tally=ChannelTally)
+cpdef tuple channel_values(Channel channel)

@@ -7,6 +7,10 @@ becomes less. Runs over ten thousand queues at a time, hence in C."""
 from leveret.core.queue import ClassicQueue
 from leveret.core.stream.queue import StreamQueue
 
+DELIVERIES = ("deliver", "deliver_no_ack", "get", "get_no_ack", "get_empty", "redeliver", "ack")
+QUEUE_VALUES = ("publish", *DELIVERIES, "messages_ready", "messages_unacknowledged")
+CHANNEL_VALUES = ("publish", "confirm", "return_unroutable", "drop_unroutable", *DELIVERIES)
+
 
 class QueueTally:
     """What is there now (`merge` leaves it alone), and what happened so far."""
@@ -126,6 +130,24 @@ def add_queues(queues, classic, stream):
             stream.add_stream(queue)
 
 
+def queue_values(queue):
+    """One queue's numbers for its series, in the order of QUEUE_VALUES."""
+    tally = QueueTally()
+    tally.add(queue)
+    return (
+        tally.publish,
+        tally.deliver,
+        tally.deliver_no_ack,
+        tally.get,
+        tally.get_no_ack,
+        tally.get_empty,
+        tally.redeliver,
+        tally.ack,
+        tally.ready,
+        tally.unacked,
+    )
+
+
 class ChannelTally:
     """The same for channels of AMQP: what is there now, and what happened so far."""
 
@@ -193,3 +215,22 @@ class ChannelTally:
         self.redeliver += other.redeliver
         self.ack += other.ack
         self.rejected += other.rejected
+
+
+def channel_values(channel):
+    """One channel's numbers for its series, in the order of CHANNEL_VALUES."""
+    tally = ChannelTally()
+    tally.add(channel)
+    return (
+        tally.publish,
+        tally.confirm,
+        tally.return_unroutable,
+        tally.drop_unroutable,
+        tally.deliver,
+        tally.deliver_no_ack,
+        tally.get,
+        tally.get_no_ack,
+        tally.get_empty,
+        tally.redeliver,
+        tally.ack,
+    )

@@ -68,7 +68,7 @@ class Node:
         self.publishing = Publishing(self.broker, settings.limits.body_bytes_max)
         self.checkouts = Checkouts(self.broker, self.topology, settings.management.lease_s)
         self.schedule = Schedule(self.broker, self.reprocessor, _plan(settings))
-        self.statistics = Statistics(self.broker)
+        self.statistics = Statistics(self.broker, settings.management.sample_interval_s, self._disk_free_bytes)
         self._session_settings = _session_settings(settings)
         # Called with every reload, by whoever keeps settings of his own or has files to read again; may raise.
         self.on_reload: list[Callable[[Settings], None]] = [lambda chosen: self.reload_tls(chosen.tls)]
@@ -108,6 +108,7 @@ class Node:
         self.store.kick = self.kick
         self.store.start(loop)
         self.broker.start(loop, self.kick)
+        self.statistics.start(loop)
         self.reprocessor.open(loop)
         self.schedule.open(loop)
         self._watch = self._make_watch(loop)
@@ -264,6 +265,9 @@ class Node:
         if self._drained is not None and not self._sessions:
             self._drained.set()
 
+    def _disk_free_bytes(self) -> int | None:
+        return None if self._watch is None else self._watch.disk_free_bytes
+
     def kick(self) -> None:
         """After changing the broker from outside a session: sends what that has put into outboxes."""
         if self._board is not None:
@@ -294,6 +298,7 @@ class Node:
                 await asyncio.wait_for(self._drained.wait(), deadline_s)
         for pump in list(self._sessions):
             pump.abort("shutdown")
+        self.statistics.stop()
         await self.store.close()
         self.broker.close()
 

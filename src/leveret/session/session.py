@@ -15,6 +15,7 @@ from leveret.broker.broker import Broker
 from leveret.broker.connected import AMQP, SeenChannel, SeenConsumer, SeenPublisher, SeenSubscription
 from leveret.broker.statistics.activity import AMQP091, Activity
 from leveret.broker.topology import Topology
+from leveret.core.channel import Channel
 from leveret.core.connection import Connection
 from leveret.errors import AmqpError, HardError, SoftError
 from leveret.runtime.log import get_logger
@@ -312,6 +313,9 @@ class Session(ConnectionLife[Method]):
 
     def subscriptions_seen(self) -> Iterator[SeenSubscription]:
         return iter(())
+
+    def counted(self) -> tuple[Connection, list[Channel]]:
+        return self.core, [desk.core for desk in self.desks.values()]
 
     def count_into(self, activity: Activity) -> None:
         activity.add_connection(AMQP091, self.core, self.outbox)

@@ -92,6 +92,11 @@ class Committer:
         # How long the disk took each time, however many files were synced together.
         self.sync_times = Histogram(SYNC_BOUNDS)
 
+    @property
+    def writes(self) -> tuple[int, int]:
+        """How often it has written, and how many octets."""
+        return self._disk.writes_total, self._disk.written_bytes_total
+
     # ---- asking for it
 
     def wake(self, urgent: bool = True) -> None:

@@ -138,6 +138,11 @@ class Loader:
                 offset=location & 0xFFFFFFFF,
             )
 
+    @property
+    def reads(self) -> tuple[int, int]:
+        """How often it has read, and how many octets."""
+        return self._disk.reads_total, self._disk.read_bytes_total
+
     def close(self) -> None:
         self._loop.remove_reader(self._disk.done_fd)
         self._disk.stop()

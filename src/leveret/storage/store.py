@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from leveret.core.contract import Queue
+from leveret.core.histogram import Histogram
 from leveret.core.journal import Journal
 from leveret.core.ledger import Ledger
 from leveret.core.queue import ClassicQueue
@@ -52,6 +53,17 @@ class StoreSettings:
     segment_bytes: int = SEGMENT_BYTES
     # False confirms what is written and not synced: fast on slow disks, and lost with the power.
     sync: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class IoTotals:
+    """What the disk had to do for messages; streams read by other ways."""
+
+    reads: int = 0
+    read_bytes: int = 0
+    writes: int = 0
+    written_bytes: int = 0
+    syncs: int = 0
 
 
 class Store:
@@ -394,6 +406,18 @@ class Store:
         future: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append((self.require_sync(), future))
         await future
+
+    # ---- for statistics
+
+    def io_totals(self) -> IoTotals:
+        if self._committer is None or self._loader is None:
+            return IoTotals()
+        return IoTotals(*self._loader.reads, *self._committer.writes, self._committer.sync_times.count)
+
+    @property
+    def sync_times(self) -> Histogram | None:
+        """Microseconds that syncs took; None before the start."""
+        return None if self._committer is None else self._committer.sync_times
 
     async def close(self) -> None:
         """Flushes, and lets the directory go so that another broker may have it at once."""

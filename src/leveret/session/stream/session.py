@@ -17,6 +17,7 @@ from leveret.broker.statistics.activity import Activity
 from leveret.broker.streams import StreamService
 from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import Topology
+from leveret.core.channel import Channel
 from leveret.core.stream.connection import StreamConnection
 from leveret.core.stream.intake import StreamPublisher
 from leveret.errors import AlreadyExists, AmqpError, HardError
@@ -314,6 +315,9 @@ class StreamSession(ConnectionLife[Command]):
 
     def subscriptions_seen(self) -> Iterator[SeenSubscription]:
         return (seen_subscription(self, one) for one in list(self.subscriptions.values()))
+
+    def counted(self) -> tuple[StreamConnection, list[Channel]]:
+        return self.core, []
 
     def count_into(self, activity: Activity) -> None:
         activity.add_connection(STREAM, self.core, self.outbox)
