@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -58,7 +58,9 @@ async def listed(ask: Ask, things: Iterable[T], kind: Listed[T]) -> Answer:
     chosen = await _filtered(ask, everything, kind)
     chosen = await _sorted(ask, chosen, kind)
     if page is None:
-        return Answer(body=_pieces(ask, chosen, kind, columns))
+        pieces = _pieces(ask, chosen, kind, columns)
+        # What goes wrong can be told as long as nothing was sent; a short list is done by then.
+        return Answer(body=_resumed(await anext(pieces), pieces))
     number, size = page
     if number > 1 and (number - 1) * size >= len(chosen):
         raise HttpError(
@@ -211,7 +213,16 @@ def _order(value: Any) -> tuple[int, Any]:
 # ---- lists that may be long
 
 
-async def _pieces(ask: Ask, things: list[T], kind: Listed[T], columns: list[list[str]]) -> AsyncIterator[bytes]:
+async def _resumed(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+    try:
+        yield first
+        async for piece in rest:
+            yield piece
+    finally:
+        await rest.aclose()
+
+
+async def _pieces(ask: Ask, things: list[T], kind: Listed[T], columns: list[list[str]]) -> AsyncGenerator[bytes, None]:
     """The whole list as JSON, a slice at a time."""
     buffer = bytearray(b"[")
     begun = time.perf_counter()
