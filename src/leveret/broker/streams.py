@@ -115,6 +115,11 @@ class StreamService:
             raise SoftError(406, f"{offset} is no offset of a stream")
         stream.store_offset(self._name(consumer), offset)
 
+    def forget_offset(self, who: Requester, name: str, consumer: str) -> bool:
+        """The consumer begins anew the next time; whether it had an offset. It is durable after the next flush."""
+        who.access.check_queue(READ, name)
+        return bool(self.find(who, name).forget_offset(self._name(consumer)))
+
     @staticmethod
     def _name(consumer: str) -> bytes:
         octets = consumer.encode("utf-8", "surrogateescape")

@@ -80,11 +80,13 @@ class Services:
     data_dir: str = ""
     mechanisms: Sequence[str] = ("PLAIN", "AMQPLAIN")
     # Of the node; 0 for no limit.
-    connections_max: int = 0
+    connections_max: Callable[[], int] = int
     # When the node started, in seconds since 1970.
     started_at: float = 0.0
     # None until the node watches.
     watched: Callable[[], Watched | None] = lambda: None
     certificates: Callable[[], Sequence[ServedCertificate]] = tuple
+    # Logins by protocol, succeeded and failed, that were there when an operator set them back: never in metrics.
+    attempts_told: dict[str, tuple[int, int]] = field(default_factory=dict)
     # Whether clients are let in: not before everything is recovered, and not while the node stops.
     in_service: Callable[[], bool] = lambda: True

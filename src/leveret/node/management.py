@@ -17,7 +17,7 @@ from leveret.broker.vhosts import VhostService
 from leveret.errors import StartupError
 from leveret.management.api.table import make_table
 from leveret.management.http.server import HttpServer
-from leveret.management.services import Services
+from leveret.management.services import ServedCertificate, Services
 from leveret.runtime.log import get_logger
 
 if TYPE_CHECKING:
@@ -53,7 +53,20 @@ def services_of(node: Node) -> Services:
         listeners=node.listening,
         small_body_bytes_max=settings.management.small_body_bytes_max,
         large_body_bytes_max=settings.management.body_bytes_max,
+        cluster_name=settings.cluster_name,
+        data_dir=settings.chosen_data_dir,
+        mechanisms=settings.auth.mechanisms,
+        connections_max=lambda: node.settings.limits.connections_max,
+        started_at=node.broker.clock.wall(),
+        watched=lambda: node.watch,
+        certificates=lambda: served_certificates(node),
+        in_service=lambda: node.in_service,
     )
+
+
+def served_certificates(node: Node) -> list[ServedCertificate]:
+    shown = node.certificates
+    return [] if shown is None else [ServedCertificate(shown.subject, shown.not_after.timestamp())]
 
 
 class Management:

@@ -85,6 +85,7 @@ class Node:
         # Set by the last of them when the node stops.
         self._drained: asyncio.Event | None = None
         self._watch: Watch | None = None
+        self._stopping = False
         # Set with a reason when the disk has failed: the node is of no use any more.
         self.failure: asyncio.Future[str] | None = None
 
@@ -190,6 +191,16 @@ class Node:
         self.management.close_sockets()
 
     @property
+    def watch(self) -> Watch | None:
+        """What looks after memory and disk; None before the start."""
+        return self._watch
+
+    @property
+    def in_service(self) -> bool:
+        """Whether clients are let in: everything is recovered, and nobody has asked the node to stop."""
+        return self._watch is not None and not self._stopping
+
+    @property
     def host(self) -> str:
         assert self._listener is not None
         return self._listener.host
@@ -276,6 +287,7 @@ class Node:
     async def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
         """Accepts no more, has everything written and confirmed, closes connections with 320, waits a moment for them,
         then closes their sockets and the store."""
+        self._stopping = True
         self._close_listeners()
         if self._watch is not None:
             self._watch.stop()

@@ -267,6 +267,13 @@ class StreamLog(Beside):
         self.touch()
         return self.journal.want_notes()
 
+    def forget_offset(self, consumer):
+        if not self.tracking.forget_offset(consumer):
+            return False
+        self.touch()
+        self.journal.want_notes()
+        return True
+
     # ---- batches
 
     def take_part(self):

@@ -120,6 +120,10 @@ class StreamQueue(Queue):
     def store_offset(self, consumer, offset):
         return self.log.store_offset(consumer, offset)
 
+    def forget_offset(self, consumer):
+        """Whether the stream knew how far this consumer has come; from now on it does not."""
+        return self.log.forget_offset(consumer)
+
     def subscribe(self, subscriber):
         if self.subscribers is None:
             self.subscribers = {}

@@ -8,6 +8,7 @@ cdef enum:
     ITEM_BYTES = 10
 
 cdef Py_ssize_t NAMES_MAX
+cdef unsigned long long FORGOTTEN
 
 
 @cython.final
@@ -20,11 +21,12 @@ cdef class Tracking:
     cpdef bint is_changed(self)
     cpdef bint take_id(self, bytes producer, unsigned long long publishing_id) except -1
     cpdef object store_offset(self, bytes consumer, unsigned long long offset)
+    cpdef bint forget_offset(self, bytes consumer) except -1
     cpdef Py_ssize_t changed_size(self) except -1
     cpdef Py_ssize_t whole_size(self) except -1
     cdef Py_ssize_t write_changed(self, unsigned char* p, Py_ssize_t at) except -1
     cdef Py_ssize_t write_whole(self, unsigned char* p, Py_ssize_t at) except -1
-    @cython.locals(p="const unsigned char*", name_end=Py_ssize_t, name=bytes, items=dict)
+    @cython.locals(p="const unsigned char*", name_end=Py_ssize_t, name=bytes, items=dict, value="unsigned long long")
     cpdef int read(self, bytes data, Py_ssize_t at, Py_ssize_t end, bint whole) except -1
     @cython.locals(data=bytearray, p="unsigned char*")
     cpdef bytes encode(self)

@@ -4,7 +4,9 @@ how far every consumer with a name has come.
 Changes gather here and go into the stream's log with the batch that they belong to, so that a message and its
 producer's id are on disk together or not at all. An item in the log:
 
-    0  u8   1 a producer, 2 a consumer     1  u8  octets of the name     2  u64  id or offset     10  the name"""
+    0  u8   1 a producer, 2 a consumer     1  u8  octets of the name     2  u64  id or offset     10  the name
+
+Neither an id nor an offset is ever as high as the highest number: that says that the name is to be forgotten."""
 
 import cython
 
@@ -15,6 +17,7 @@ if not cython.compiled:
     CONSUMER = 2
     ITEM_BYTES = 10
 
+FORGOTTEN = 0xFFFFFFFFFFFFFFFF
 # Of each; the one that changed longest ago is forgotten for a new one.
 NAMES_MAX = 10000
 
@@ -52,6 +55,13 @@ class Tracking:
         self.consumers[consumer] = offset
         self.changed_consumers[consumer] = offset
 
+    def forget_offset(self, consumer):
+        """Whether there was something to forget."""
+        if self.consumers.pop(consumer, None) is None:
+            return False
+        self.changed_consumers[consumer] = FORGOTTEN
+        return True
+
     def changed_size(self):
         """Octets that the changes will take."""
         return items_size(self.changed_producers) + items_size(self.changed_consumers)
@@ -84,11 +94,14 @@ class Tracking:
             name = take(p, at + ITEM_BYTES, name_end)
             items = self.producers if p[at] == PRODUCER else self.consumers
             items.pop(name, None)
+            value = read_u64(p, at + 2)
+            at = name_end
+            if value == FORGOTTEN:
+                continue
             if len(items) >= NAMES_MAX:
                 # As it was when this was written.
                 del items[next(iter(items))]
-            items[name] = read_u64(p, at + 2)
-            at = name_end
+            items[name] = value
         return 0
 
     def encode(self):

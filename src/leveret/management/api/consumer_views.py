@@ -32,7 +32,7 @@ def describe_consumer(ask: Ask, seen: SeenConsumer) -> Described:
             "user": connection.user,
         },
         "consumer_tag": seen.tag,
-        "consumer_timeout": seen.ack_timeout_ms,
+        "consumer_timeout": seen.ack_timeout_ms or 0,
         "exclusive": seen.exclusive,
         "messages_unacknowledged": seen.unacked_count,
         "prefetch_count": seen.prefetch_count,

@@ -6,6 +6,7 @@ from typing import Any
 
 from leveret.broker.access import Right
 from leveret.broker.vhost import octets
+from leveret.catalog.policies import NOTHING_APPLIED
 from leveret.catalog.records import ExchangeRecord
 from leveret.core.router import Exchange
 from leveret.management.api.binding_keys import default_binding, described, in_order
@@ -22,7 +23,9 @@ NOBODY = "rmq-internal"
 
 def describe_exchange(ask: Ask, exchange: Exchange) -> Described:
     record: ExchangeRecord = exchange.record
-    applied = ask.services.broker.vhosts[record.vhost].policies.of_exchange(record)
+    vhost = ask.services.broker.vhosts.get(record.vhost)
+    # A list takes its time, in which all of a virtual host may go.
+    applied = NOTHING_APPLIED if vhost is None else vhost.policies.of_exchange(record)
     found: Described = {
         "name": record.name,
         "vhost": record.vhost,

@@ -150,7 +150,7 @@ def check_certificates(ask: Ask) -> Described | Answer:
     answers=ANSWERS,
 )
 def check_connections(ask: Ask) -> Described | Answer:
-    count, most = len(ask.services.broker.connections), ask.services.connections_max
+    count, most = len(ask.services.broker.connections), ask.services.connections_max()
     numbers: Described = {"limit": most or "infinity", "connections": count}
     if most and count >= most:
         return failed("node connection limit is reached", **numbers)

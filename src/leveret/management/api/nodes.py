@@ -6,17 +6,20 @@ import time
 
 from leveret import __version__
 from leveret.broker.access import Right
+from leveret.core.queue import ClassicQueue
 from leveret.management.api.numbers import NODE, NODE_STATS, SPAN_PARAMETERS, Described, detailed
 from leveret.management.api.overview import contexts, exchange_types
 from leveret.management.http.ask import Answer, Ask
 from leveret.management.http.errors import not_found
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
 from leveret.management.http.route import Parameter, route
-from leveret.management.node_facts import UNLIMITED, ProcessFacts, memory_kinds, process_facts
+from leveret.management.node_facts import ProcessFacts, memory_kinds, process_facts
 from leveret.management.services import Services
 
 MEMORY = Parameter("memory", "What memory is used for, too.", {"type": "boolean"})
 COLUMNS = Parameter("columns", "Only these columns, separated by commas.")
+# What is told of a disk that cannot be asked: nobody is to be alarmed.
+UNKNOWN_SPACE = 1 << 53
 MEMORY_ALARM, DISK_ALARM = "memory", "disk"
 
 
@@ -67,7 +70,7 @@ def node_stats(services: Services, facts: ProcessFacts) -> dict[str, int | float
         "fd_used": facts.descriptors_used,
         "sockets_used": len(broker.connections),
         "proc_used": facts.threads,
-        "disk_free": UNLIMITED if watched is None or watched.disk_free_bytes is None else watched.disk_free_bytes,
+        "disk_free": UNKNOWN_SPACE if watched is None or watched.disk_free_bytes is None else watched.disk_free_bytes,
         "gc_num": facts.gc_runs,
         "gc_bytes_reclaimed": 0,
         "context_switches": facts.context_switches,
@@ -82,7 +85,12 @@ def node_stats(services: Services, facts: ProcessFacts) -> dict[str, int | float
 def memory_breakdown(services: Services) -> Described:
     """By what the kernel knows of the process, and what the broker knows of its queues: these overlap."""
     kinds = memory_kinds()
-    in_queues = sum(queue.in_memory()[1] + queue.unacked_bytes for queue in services.broker.all_queues())
+    in_queues = sum(
+        queue.in_memory()[1] + queue.unacked_bytes
+        for vhost in services.broker.vhosts.values()
+        for queue in vhost.queues.values()
+        if isinstance(queue, ClassicQueue)
+    )
     return {
         "queue_procs": in_queues,
         "code": kinds["files"],

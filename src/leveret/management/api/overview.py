@@ -10,9 +10,8 @@ from leveret.broker.access import Right
 from leveret.broker.compat import RABBITMQ_VERSION
 from leveret.catalog import commands
 from leveret.catalog.records import GlobalParameter
-from leveret.core.tally import ChannelTally, QueueTally, add_queues
+from leveret.core.tally import ChannelTally
 from leveret.management.api.numbers import (
-    CHANNEL_STATS,
     LENGTHS,
     MESSAGE_RATES,
     NODE,
@@ -20,8 +19,8 @@ from leveret.management.api.numbers import (
     Described,
     channel_counts,
     detailed,
-    queue_counts,
 )
+from leveret.management.api.totals import totals_in, without_rates
 from leveret.management.api.visible import meant_connections, meant_vhosts, sees_everything
 from leveret.management.http.ask import DONE, Answer, Ask
 from leveret.management.http.errors import bad_request, keys_missing
@@ -99,38 +98,20 @@ def _counted_now(ask: Ask) -> dict[str, int]:
 
 def _own(ask: Ask) -> Described:
     """What there is in the virtual hosts that the caller sees, and of connections what he sees of them."""
-    classic, stream = QueueTally(), QueueTally()
-    vhosts = meant_vhosts(ask)
-    for vhost in vhosts:
-        add_queues(vhost.queues, classic, stream)
-    connections = meant_connections(ask)
-    lengths = {
-        "messages": classic.ready + classic.unacked + stream.ready,
-        "messages_ready": classic.ready + stream.ready,
-        "messages_unacknowledged": classic.unacked,
-    }
-    happened = queue_counts(classic)
-    for name, count in queue_counts(stream).items():
-        happened[name] += count
+    vhosts, connections = meant_vhosts(ask), meant_connections(ask)
+    totals = totals_in(vhosts)
+    everything = sees_everything(ask)
     return {
-        "queue_totals": detailed(ask, NODE, lengths, LENGTHS) if sees_everything(ask) else _flat(lengths),
-        "message_stats": _flat({**dict.fromkeys(CHANNEL_STATS, 0), **happened}),
+        "queue_totals": detailed(ask, NODE, totals.lengths, LENGTHS) if everything else without_rates(totals.lengths),
+        "message_stats": without_rates(totals.counts),
         "object_totals": {
             "channels": sum(connection.channel_count for connection in connections),
             "connections": len(connections),
-            "consumers": classic.consumers + stream.consumers,
+            "consumers": totals.consumers,
             "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
-            "queues": classic.queues + stream.queues,
+            "queues": totals.queues,
         },
     }
-
-
-def _flat(values: dict[str, int]) -> Described:
-    """For those who see a part of the node: nobody samples parts."""
-    return {key: what for name, value in values.items() for key, what in ((name, value), (f"{name}_details", _STILL))}
-
-
-_STILL = {"rate": 0.0}
 
 
 # ---- parts that nodes show, too

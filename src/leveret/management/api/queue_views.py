@@ -6,6 +6,7 @@ from typing import Any
 
 from leveret.broker.access import Right
 from leveret.broker.vhost import octets
+from leveret.catalog.policies import NOTHING_APPLIED
 from leveret.catalog.records import QueueRecord
 from leveret.core.contract import Queue
 from leveret.core.queue import ClassicQueue
@@ -46,8 +47,9 @@ COLUMNS = Parameter("columns", "Only these columns, separated by commas.")
 def describe_basics(ask: Ask, queue: Queue) -> Described:
     """What it is: known from its record."""
     record: QueueRecord = queue.record
-    vhost = ask.services.broker.vhosts[record.vhost]
-    applied = vhost.policies.of_queue(record)
+    vhost = ask.services.broker.vhosts.get(record.vhost)
+    # A list takes its time, in which all of a virtual host may go.
+    applied = NOTHING_APPLIED if vhost is None else vhost.policies.of_queue(record)
     return {
         "name": record.name,
         "vhost": record.vhost,
@@ -93,7 +95,7 @@ def describe_classic(ask: Ask, queue: ClassicQueue, tally: QueueTally) -> Descri
     ram_count, ram_bytes = queue.in_memory()
     ledger = queue.ledger
     head = queue.head()
-    stamp = None if head is None else head.properties.timestamp()
+    stamp = None if head is None else head.properties.timestamp
     return {
         "consumer_capacity": readiness(queue),
         "consumer_utilisation": readiness(queue),
@@ -175,7 +177,7 @@ def describe_queue(ask: Ask, queue: Queue) -> Described:
     found["consumers"] = tally.consumers
     if isinstance(queue, StreamQueue):
         found |= describe_stream(ask, queue)
-    else:
+    elif isinstance(queue, ClassicQueue):
         found |= describe_classic(ask, queue, tally)
     if stats := message_stats(ask, queue, queue_counts(tally)):
         found["message_stats"] = stats

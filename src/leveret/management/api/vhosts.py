@@ -9,6 +9,7 @@ import msgspec
 from leveret.broker.access import Right, sees_vhost
 from leveret.broker.vhosts import UNDEFINED
 from leveret.catalog.records import Vhost
+from leveret.management.api.totals import totals_in, without_rates
 from leveret.management.http.ask import CREATED, DONE, Answer, Ask
 from leveret.management.http.errors import bad_request, not_found
 from leveret.management.http.fields import Fields
@@ -36,15 +37,15 @@ def described_vhost(ask: Ask, vhost: Vhost) -> dict[str, Any]:
 
 
 def _counts(ask: Ask, name: str) -> dict[str, Any]:
-    """How many messages there are in the virtual host; rates of them are the statistics' business."""
+    """What is in the virtual host, and what happened to it."""
     live = ask.services.broker.vhosts.get(name)
-    # Attributes of compiled objects, which mypy does not see.
-    queues: list[Any] = [] if live is None else list(live.queues.values())
-    ready = unacknowledged = 0
-    for queue in queues:
-        ready += queue.ready_count()
-        unacknowledged += queue.unacked_count
-    return {"messages": ready + unacknowledged, "messages_ready": ready, "messages_unacknowledged": unacknowledged}
+    if live is None:
+        return {}
+    totals = totals_in([live])
+    found = without_rates(totals.lengths)
+    if any(totals.counts.values()):
+        found["message_stats"] = without_rates(totals.counts)
+    return found
 
 
 VHOSTS: Listed[Vhost] = Listed(
