@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
+from leveret.broker.audit import Audit
 from leveret.broker.broker import Broker
 from leveret.broker.checkouts import Checkouts
 from leveret.broker.delayed import Delayed
@@ -33,6 +34,7 @@ from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
 from leveret.runtime.memory import memory_limit_bytes
 from leveret.runtime.network import Listener, MakePump, Pump, Switchboard
+from leveret.runtime.rolling_file import RollingFile
 from leveret.runtime.tls_pump import TlsDoor
 from leveret.session.session import Session
 from leveret.session.settings import SessionSettings
@@ -60,6 +62,11 @@ class Node:
         )
         self.broker = Broker(dice, Clock(), self.store, auth_settings(settings))
         self.broker.limits.node = node_limits(settings)
+        self.audit = Audit(
+            self.broker.clock.wall,
+            RollingFile(self.store.root / "audit", "audit", settings.management.audit_bytes_max),
+        )
+        self.broker.audit = self.audit
         self.topology = Topology(self.broker)
         self.super_streams = SuperStreams(self.broker)
         self.policies = Policies(self.broker)
@@ -112,6 +119,7 @@ class Node:
         self.schedule.open(loop)
         self._watch = self._make_watch(loop)
         self._watch.start()
+        self.audit.start(loop)
         self.management.start(loop)
 
     def _make_watch(self, loop: asyncio.AbstractEventLoop) -> Watch:
@@ -277,6 +285,7 @@ class Node:
         self.schedule.close()
         await self.management.stop()
         self.checkouts.close()
+        await self.audit.stop()
         await self.reprocessor.close()
         with contextlib.suppress(OSError, TimeoutError):
             await asyncio.wait_for(self.store.flush(), FLUSH_DEADLINE_S)
