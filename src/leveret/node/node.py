@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from leveret.broker.audit import Audit
@@ -27,6 +28,7 @@ from leveret.node.auth import auth_settings, node_limits
 from leveret.node.certificates import load_certificates, tls_options
 from leveret.node.config.network import TlsSettings
 from leveret.node.config.settings import Settings
+from leveret.node.first_things import prepare
 from leveret.node.management import Management
 from leveret.node.reload import changes
 from leveret.node.watch import Watch, watermark_bytes
@@ -103,7 +105,7 @@ class Node:
         self._board = Switchboard(loop)
         try:
             self._listen()
-            recover(self.broker)
+            recover(self.broker, partial(prepare, self.broker, self.settings))
         except (OSError, StartupError) as error:
             self._close_listeners()
             self.store.abandon()
