@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from msgspec import structs
 
 from leveret.broker.agenda import Agenda
+from leveret.broker.audit import Acting, Audit
 from leveret.broker.connected import Connected
 from leveret.broker.leases import Leases
 from leveret.broker.limits import Limits
@@ -72,6 +73,8 @@ class Broker:
         self.kick: Callable[[], None] = lambda: None
         self.logins = Logins(self.catalog, dice, clock, auth, self._store_hash)
         self.limits = Limits(self.catalog)
+        # Who changed what; None where nobody asks.
+        self.audit: Audit | None = None
         self.vhosts: dict[str, LiveVhost] = {}
         self.connections: dict[int, Connected] = {}
         # The same by their names.
@@ -156,12 +159,21 @@ class Broker:
 
     # ---- the catalog and its mirror
 
-    def apply(self, command: Command) -> None:
-        """Changes what exists: the catalog first, then its log, then everything that mirrors it."""
+    def apply(self, command: Command, by: Acting | None = None) -> None:
+        """Changes what exists: the catalog first, then its log, then everything that mirrors it. `by` is whoever wants
+        it, for the audit log."""
         changes = self.catalog.apply(command)
         if self.store is not None and any(is_durable(self.catalog, change) for change in changes):
             self.store.append_command(encode_command(command))
+            if by is not None and self.audit is not None:
+                self.audit.changed(by, command)
+        governed: set[str] = set()
         for change in changes:
+            if isinstance(change.record, Policy):
+                # All policies of a virtual host are looked at in one pass, however many have changed.
+                if change.record.vhost in governed:
+                    continue
+                governed.add(change.record.vhost)
             self.reflect(change)
             if isinstance(change.record, QueueRecord):
                 self.churn.queues_created += isinstance(change, Added)

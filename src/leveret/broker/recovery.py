@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from leveret.broker.broker import DEFAULT_VHOST, Broker
 from leveret.catalog import commands
@@ -17,10 +18,13 @@ from leveret.storage.store import Store
 log = get_logger(__name__)
 
 
-def recover(broker: Broker) -> None:
+def recover(broker: Broker, prepare: Callable[[bool], None] | None = None) -> None:
+    """`prepare` adds what every start adds, and is told whether there was nothing; without it an empty broker gets its
+    defaults. What it does is on disk with the rest, or nothing is."""
+    prepare = prepare or partial(_create_defaults, broker)
     store = broker.store
     if store is None:
-        broker.create_defaults()
+        prepare(True)
         return
     found = [_decoded(command) for command in store.take_commands()]
     for command in _singly(found, store.catalog.damaged):
@@ -33,12 +37,16 @@ def recover(broker: Broker) -> None:
     store.streams.now_ms = broker.clock.now_ms
     store.collect_unacked = broker.collect_unacked
     # Not merely without users: an operator may have deleted them all, guest first.
-    if not found or (store.catalog.damaged and not broker.catalog.users):
-        broker.create_defaults()
+    prepare(not found or (store.catalog.damaged and not broker.catalog.users))
     _adopt_orphans(broker, store)
     store.rewrite_catalog_now()
     broker.tick()
     store.restore(broker.office.now)
+
+
+def _create_defaults(broker: Broker, fresh: bool) -> None:
+    if fresh:
+        broker.create_defaults()
 
 
 def _singly(found: list[Command], damaged: bool) -> Iterator[Command]:

@@ -81,7 +81,7 @@ class SuperStreams:
         self._broker.limits.check_queues(who.vhost.name, named[0], len(who.vhost.queues), len(named))
         stream = self._first_partition(who.vhost.name, named[0], arguments or {})
         exchange = ExchangeRecord(who.vhost.name, name, kind, True, False, False, {SUPER_STREAM: True})
-        self._broker.apply(commands.DeclareSuperStream(exchange, stream, tuple(zip(named, keys, strict=True))))
+        self._broker.apply(commands.DeclareSuperStream(exchange, stream, tuple(zip(named, keys, strict=True))), who)
         return named
 
     def _refuse_existing(self, vhost: LiveVhost, name: str, streams: Names) -> None:
@@ -113,7 +113,7 @@ class SuperStreams:
             raise SoftError(404, f"{exchange_text(who.vhost.name, name)} is no super stream")
         streams = list(dict.fromkeys(binding.destination for binding in _partitions(topology, name)))
         _check_access(who, name, streams)
-        self._broker.apply(commands.DeleteSuperStream(who.vhost.name, name, tuple(streams)))
+        self._broker.apply(commands.DeleteSuperStream(who.vhost.name, name, tuple(streams)), who)
         return streams
 
     # ---- looking

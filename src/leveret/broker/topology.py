@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from leveret.broker.access import CONFIGURE, READ, WRITE, Access
+from leveret.broker.audit import Actor
 from leveret.broker.broker import Broker
 from leveret.broker.equivalence import assert_same_exchange, assert_same_queue
 from leveret.broker.exchanges import keeps_something
@@ -38,6 +39,9 @@ class Requester(Protocol):
     def access(self) -> Access: ...
     @property
     def connection_id(self) -> int: ...
+    @property
+    def actor(self) -> Actor | None:
+        """For the audit log; None if what he does is noted elsewhere."""
 
 
 def queue_text(vhost: str, name: str) -> str:
@@ -117,7 +121,7 @@ class Topology:
             who.access.check_queue(READ, name)
             who.access.check_exchange(WRITE, "")
             who.access.check_queue(CONFIGURE, arguments["x-parking-lot"])
-        self._broker.apply(commands.DeclareQueue(record))
+        self._broker.apply(commands.DeclareQueue(record), who)
         created: Queue = vhost.queues[octets(name)]
         return created
 
@@ -163,7 +167,7 @@ class Topology:
         if if_empty and queue.ready_count() > 0:
             raise SoftError(406, f"{what} not empty")
         count: int = queue.ready_count()
-        self._broker.apply(commands.DeleteQueue(who.vhost.name, name))
+        self._broker.apply(commands.DeleteQueue(who.vhost.name, name), who)
         return count
 
     def purge_queue(self, who: Requester, name: str) -> int:
@@ -172,6 +176,9 @@ class Topology:
         if isinstance(queue, StreamQueue):
             raise HardError(540, queue.refusal("queue.purge"))
         count: int = queue.purge()
+        audit = self._broker.audit
+        if audit is not None and queue.record.durable and (actor := who.actor) is not None:
+            audit.note(actor, "queue.purge", {"vhost": who.vhost.name, "queue": name})
         return count
 
     def consumer_left(self, vhost: LiveVhost, queue: Queue) -> None:
@@ -216,7 +223,7 @@ class Topology:
             who.access.check_exchange(WRITE, record.arguments["alternate-exchange"])
         if record.durable and keeps_something(record):
             record = msgspec.structs.replace(record, id=self._broker.new_queue_id())
-        self._broker.apply(commands.DeclareExchange(record))
+        self._broker.apply(commands.DeclareExchange(record), who)
 
     def delete_exchange(self, who: Requester, name: str, if_unused: bool) -> None:
         name = strip_line_ends(name)
@@ -228,7 +235,7 @@ class Topology:
         topology = self._broker.catalog.topologies[who.vhost.name]
         if if_unused and name in topology.bindings_from:
             raise SoftError(406, f"{what} in use")
-        self._broker.apply(commands.DeleteExchange(who.vhost.name, name))
+        self._broker.apply(commands.DeleteExchange(who.vhost.name, name), who)
 
     def _refuse_default(self, name: str) -> None:
         if name == "":
@@ -245,7 +252,7 @@ class Topology:
             self.check_exchange_exists(who, binding.destination)
         source = who.vhost.exchanges[octets(binding.source)]
         routing_type(source.record).validate_binding(binding.routing_key, binding.arguments)
-        self._broker.apply(commands.Bind(binding))
+        self._broker.apply(commands.Bind(binding), who)
 
     def unbind(self, who: Requester, binding: BindingRecord) -> None:
         """Undoing what is not there is no error."""
@@ -253,7 +260,7 @@ class Topology:
         queue = who.vhost.queues.get(octets(binding.destination)) if binding.to_queue else None
         if queue is not None:
             self._check_owner(who, queue.record)
-        self._broker.apply(commands.Unbind(binding))
+        self._broker.apply(commands.Unbind(binding), who)
 
     def _check_binding(self, who: Requester, binding: BindingRecord) -> None:
         """Binding changes what arrives at the destination and reads from the source."""

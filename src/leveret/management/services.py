@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from leveret.broker.audit import Audit
 from leveret.broker.broker import Broker
 from leveret.broker.checkouts import Checkouts
 from leveret.broker.definitions import DefinitionService
@@ -68,6 +69,7 @@ class Services:
     definitions: DefinitionService
     publishing: Publishing
     checkouts: Checkouts
+    audit: Audit
     table: Table
     node_name: str = "leveret@localhost"
     listeners: Callable[[], list[Listening]] = field(default=list)

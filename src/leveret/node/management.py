@@ -48,6 +48,7 @@ def services_of(node: Node) -> Services:
         definitions=DefinitionService(node.broker, users),
         publishing=node.publishing,
         checkouts=node.checkouts,
+        audit=node.audit,
         table=make_table(),
         node_name=settings.chosen_node_name,
         listeners=node.listening,
@@ -86,6 +87,7 @@ class Management:
     def _reload(self, settings: Settings) -> None:
         self.services.small_body_bytes_max = settings.management.small_body_bytes_max
         self.services.large_body_bytes_max = settings.management.body_bytes_max
+        self.services.audit.resize(settings.management.audit_bytes_max)
 
     def open(self) -> None:
         """Raises StartupError."""

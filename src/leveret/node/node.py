@@ -7,8 +7,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from leveret.broker.audit import Audit
 from leveret.broker.broker import Broker
 from leveret.broker.checkouts import Checkouts
 from leveret.broker.delayed import Delayed
@@ -26,6 +28,7 @@ from leveret.node.auth import auth_settings, node_limits
 from leveret.node.certificates import load_certificates, tls_options
 from leveret.node.config.network import TlsSettings
 from leveret.node.config.settings import Settings
+from leveret.node.first_things import prepare
 from leveret.node.management import Management
 from leveret.node.reload import changes
 from leveret.node.watch import Watch, watermark_bytes
@@ -33,6 +36,7 @@ from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
 from leveret.runtime.memory import memory_limit_bytes
 from leveret.runtime.network import Listener, MakePump, Pump, Switchboard
+from leveret.runtime.rolling_file import RollingFile
 from leveret.runtime.tls_pump import TlsDoor
 from leveret.session.session import Session
 from leveret.session.settings import SessionSettings
@@ -60,6 +64,11 @@ class Node:
         )
         self.broker = Broker(dice, Clock(), self.store, auth_settings(settings))
         self.broker.limits.node = node_limits(settings)
+        self.audit = Audit(
+            self.broker.clock.wall,
+            RollingFile(self.store.root / "audit", "audit", settings.management.audit_bytes_max),
+        )
+        self.broker.audit = self.audit
         self.topology = Topology(self.broker)
         self.super_streams = SuperStreams(self.broker)
         self.policies = Policies(self.broker)
@@ -97,7 +106,7 @@ class Node:
         self._board = Switchboard(loop)
         try:
             self._listen()
-            recover(self.broker)
+            recover(self.broker, partial(prepare, self.broker, self.settings))
         except (OSError, StartupError) as error:
             self._close_listeners()
             self.store.abandon()
@@ -114,6 +123,7 @@ class Node:
         self.schedule.open(loop)
         self._watch = self._make_watch(loop)
         self._watch.start()
+        self.audit.start(loop)
         self.management.start(loop)
 
     def _make_watch(self, loop: asyncio.AbstractEventLoop) -> Watch:
@@ -296,6 +306,7 @@ class Node:
         self.schedule.close()
         await self.management.stop()
         self.checkouts.close()
+        await self.audit.stop()
         await self.reprocessor.close()
         with contextlib.suppress(OSError, TimeoutError):
             await asyncio.wait_for(self.store.flush(), FLUSH_DEADLINE_S)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leveret.broker.access import Access
+from leveret.broker.audit import Actor
 from leveret.broker.connected import SeenConsumer
 from leveret.broker.gate import Gate
 from leveret.broker.vhost import LiveVhost
@@ -75,6 +76,10 @@ class ChannelDesk:
     @property
     def connection_id(self) -> int:
         return self.session.connection_id
+
+    @property
+    def actor(self) -> Actor:
+        return self.session.actor
 
     @property
     def reply_name(self) -> bytes | None:

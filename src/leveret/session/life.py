@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from leveret.broker.access import Access
+from leveret.broker.audit import Actor
 from leveret.broker.broker import Broker
 from leveret.broker.connected import Connected, SeenConnection, connection_name
 from leveret.broker.identity import Identity
@@ -111,6 +112,11 @@ class ConnectionLife(Connected, ABC, Generic[Said]):
     @property
     def peer_name(self) -> str:
         return f"{self.peer[0]}:{self.peer[1]}"
+
+    @property
+    def actor(self) -> Actor:
+        """For the audit log."""
+        return Actor(self.user, self.peer_name, self.spoken)
 
     # ---- what the protocols do differently
 

@@ -88,7 +88,8 @@ async def _import(ask: Ask, vhost: str | None) -> Answer:
         raise bad_request(f"conflicts is {conflicts[:64]!r}; it must be refuse or keep")
     definitions = ask.services.definitions
     found = await definitions.read(_definitions(ask), vhost)
-    await ask.durably(lambda: definitions.apply(found, keep=conflicts == "keep"))
+    plan = await ask.durably(lambda: definitions.apply(found, keep=conflicts == "keep"))
+    ask.noted["changes"] = len(plan.steps)
     return DONE
 
 

@@ -98,6 +98,7 @@ async def delete_users(ask: Ask) -> Answer:
     for name in names:
         if name not in ask.services.broker.catalog.users:
             raise bad_request(["no_such_user", name[:255]])
+    ask.noted["users"] = names
     await ask.durably(lambda: ask.services.users.delete(names))
     return DONE
 

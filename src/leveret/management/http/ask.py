@@ -44,6 +44,8 @@ class Requester:
     """Somebody who asks over HTTP, as broker/topology.py wants to know him."""
 
     connection_id = NO_CONNECTION
+    # What is asked over HTTP is noted there, refusals too.
+    actor = None
 
     def __init__(self, vhost: LiveVhost, access: Access) -> None:
         self.vhost = vhost
@@ -64,6 +66,8 @@ class Ask:
     content_type: str = ""
     # By their names in lower case.
     headers: Mapping[str, str] = field(default_factory=dict)
+    # What the audit log is to say beside the names of the path: names and counts, never anything that is secret.
+    noted: dict[str, Any] = field(default_factory=dict)
 
     # ---- what the path names
 

@@ -101,7 +101,9 @@ def clean(name: str, value: str) -> str:
 
 
 def wrong(name: str, value: Any, wanted: str) -> HttpError:
-    return bad_request(f"{name} is {_shown(value)}; it must be {wanted}")
+    # What was meant to be secret is not sent back, nor written into anybody's log.
+    shown = "of the wrong kind" if "password" in name else _shown(value)
+    return bad_request(f"{name} is {shown}; it must be {wanted}")
 
 
 def _shown(value: Any) -> str:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from aiohttp import hdrs, web
 
 from leveret.broker.access import Right, has, require, sees_vhost
+from leveret.broker.audit import DONE, FAILED, REFUSED, Actor
 from leveret.broker.identity import Identity
 from leveret.errors import LeveretError
 from leveret.management.http.ask import Answer, Ask
@@ -67,11 +68,13 @@ class HttpServer:
         self.requests_total += 1
         has_asked(request)
         route: Route | None = None
+        ask: Ask | None = None
         try:
             route, values = self._find(request)
             if route is None:
                 return self._plain(request, 200, {"Allow": ", ".join(sorted(values))})
-            answer = await self._answer(request, route, values)
+            ask = self._ask(request, route, values)
+            answer = await self._answer(request, route, ask)
         except HttpError as error:
             answer = _refused(error)
         except LeveretError as error:
@@ -82,6 +85,8 @@ class HttpServer:
             self.failures_total += 1
             log.exception("a request failed", method=request.method, route=route.path if route else "")
             answer = _refused(HttpError(500, "internal_error", "the broker made a mistake; its log says more"))
+        if route is not None and ask is not None and route.changes:
+            self._note(route, ask, answer.status)
         return await self._send(request, route, answer)
 
     def _find(self, request: web.BaseRequest) -> tuple[Route | None, list[str]]:
@@ -100,22 +105,29 @@ class HttpServer:
             raise HttpError(405, "method_not_allowed", f"{method} is not for this path", {"Allow": ", ".join(routes)})
         return route, values
 
-    async def _answer(self, request: web.BaseRequest, route: Route, values: list[str]) -> Answer:
-        self._refuse_other_sites(request)
-        path = dict(zip(route.parameters, values, strict=True))
-        peer_host = request.remote or ""
-        who = await self._identify(request, route, peer_host)
-        self._check_rights(who, route, path)
-        ask = Ask(
+    def _ask(self, request: web.BaseRequest, route: Route, values: list[str]) -> Ask:
+        """By nobody, so far."""
+        return Ask(
             self._services,
-            who,
-            peer_host,
+            Nobody(),
+            request.remote or "",
             request.method,
-            path,
+            dict(zip(route.parameters, values, strict=True)),
             _query(request),
             content_type=request.content_type,
             headers={name.lower(): value for name, value in request.headers.items()},
         )
+
+    def _note(self, route: Route, ask: Ask, status: int) -> None:
+        """Who wanted to change something, and what became of it."""
+        outcome = DONE if status < 400 else REFUSED if status < 500 else FAILED
+        actor = Actor(ask.who.name, ask.peer_host, "http")
+        self._services.audit.note(actor, f"{route.method} {route.path}", {**ask.path, **ask.noted}, outcome, status)
+
+    async def _answer(self, request: web.BaseRequest, route: Route, ask: Ask) -> Answer:
+        self._refuse_other_sites(request)
+        ask.who = await self._identify(request, route, ask.peer_host)
+        self._check_rights(ask.who, route, ask.path)
         if request.method not in READING:
             octets = await self._read(request, route.size)
             if octets and request.content_type.startswith("multipart/"):
