@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from leveret.core.contract import Queue
+from leveret.core.glance import Reading
 from leveret.core.journal import Journal
 from leveret.core.ledger import Ledger
 from leveret.core.queue import ClassicQueue
@@ -246,6 +247,11 @@ class Store:
     def _wake(self, urgent: bool = True) -> None:
         if self._committer is not None:
             self._committer.wake(urgent)
+
+    def read(self, reading: Reading) -> None:
+        """Reads the next bodies for somebody who only looks."""
+        if self._loader is not None:
+            self._loader.want(reading)
 
     def _want(self, queue: ClassicQueue) -> None:
         if self._loader is not None:
