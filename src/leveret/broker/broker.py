@@ -13,6 +13,7 @@ from msgspec import structs
 from leveret.broker.agenda import Agenda
 from leveret.broker.audit import Acting, Audit
 from leveret.broker.connected import Connected
+from leveret.broker.events import Events
 from leveret.broker.leases import Leases
 from leveret.broker.limits import Limits
 from leveret.broker.login import AuthSettings, Logins
@@ -84,8 +85,9 @@ class Broker:
         self.stalled: dict[int, Connected] = {}
         # Those who hold messages of queues without being connected.
         self.borrowers: set[Borrower | Pickup] = set()
+        self.events = Events(clock.now_ms())
         # Told of every change of the catalog, once everything mirrors it; not of those that a start repeats.
-        self.listeners: list[Callable[[Change], None]] = []
+        self.listeners: list[Callable[[Change], None]] = [lambda change: self.events.changed(change, clock.now_ms())]
         # Why publishers are not read at present, by source of the alarm.
         self.alarms: dict[str, str] = {}
         self.connections_opened_total = 0
@@ -231,12 +233,14 @@ class Broker:
         self.connections[connection_id] = connection
         self.connections_named[connection.name] = connection
         self.connections_opened_total += 1
+        self.events.connection("connection.opened", connection, self.clock.now_ms())
 
     def disconnected(self, connection_id: int) -> None:
         self.limits.leave_place(connection_id)
         connection = self.connections.pop(connection_id, None)
         if connection is not None:
             self.connections_closed_total += 1
+            self.events.connection("connection.closed", connection, self.clock.now_ms())
             if self.connections_named.get(connection.name) is connection:
                 del self.connections_named[connection.name]
             connection.count_into(self.retired)
@@ -258,13 +262,16 @@ class Broker:
 
     def raise_alarm(self, source: str, reason: str) -> None:
         was = self.blocked_reason
+        if self.alarms.get(source) != reason:
+            self.events.tell("alarm.set", self.clock.now_ms(), {"source": source, "reason": reason})
         self.alarms[source] = reason
         if was is None:
             self._tell(lambda connection: connection.blocked_changed(reason))
 
     def clear_alarm(self, source: str) -> None:
         was = self.blocked_reason
-        self.alarms.pop(source, None)
+        if self.alarms.pop(source, None) is not None:
+            self.events.tell("alarm.cleared", self.clock.now_ms(), {"source": source})
         if was is not None and self.blocked_reason is None:
             self._tell(lambda connection: connection.blocked_changed(None))
 

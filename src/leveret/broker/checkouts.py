@@ -33,13 +33,14 @@ LOAD_DEADLINE_S = 10.0
 class Lease:
     """One message. `tag` grows from lease to lease and never comes twice, over restarts neither."""
 
-    __slots__ = ("_owner", "expires_ms", "hand", "id", "tag")
+    __slots__ = ("_owner", "expires_ms", "hand", "id", "since_ms", "tag")
 
-    def __init__(self, owner: Checkouts, hand: Hand, id: str, tag: int, expires_ms: int) -> None:
+    def __init__(self, owner: Checkouts, hand: Hand, id: str, tag: int, since_ms: int, expires_ms: int) -> None:
         self._owner = owner
         self.hand = hand
         self.id = id
         self.tag = tag
+        self.since_ms = since_ms
         self.expires_ms = expires_ms
 
     def ring(self) -> None:
@@ -133,7 +134,8 @@ class Checkouts:
         finally:
             hand.asking -= 1
             self._drop_if_empty(key, hand)
-        lease = Lease(self, hand, self._broker.dice.name(), tag, self._broker.clock.now_ms() + int(lease_s * 1000))
+        now_ms = self._broker.clock.now_ms()
+        lease = Lease(self, hand, self._broker.dice.name(), tag, now_ms, now_ms + int(lease_s * 1000))
         hand.leases[tag] = lease
         self._leases[lease.id] = lease
         self._of_user[identity.name] = self._of_user.get(identity.name, 0) + 1

@@ -181,6 +181,8 @@ class Reprocessing(msgspec.Struct, frozen=True, tag=True):
     failed: int = 0
     ended_ms: int = 0
     last_error: str = ""
+    # Whether it ends at the first message that cannot be moved; if not, that one stays and it goes on.
+    stops: bool = False
 
 
 Record = (

@@ -23,6 +23,8 @@ cdef class Glance:
     cdef unsigned long long location
     cdef unsigned int length
 
+    cpdef object drop(self)
+
 
 cpdef Glance glance_at(Entry entry)
 

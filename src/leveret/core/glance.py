@@ -34,6 +34,11 @@ class Glance:
         self.location = 0 if message is None else message.location
         self.length = 0 if message is None else message.length
 
+    def drop(self):
+        """Nobody looks at it any more: its body need not stay in memory for it."""
+        self.message = None
+        self.body = None
+
 
 def glance_at(entry):
     """The glance at an entry that somebody holds, or that came back."""

@@ -8,15 +8,20 @@ from typing import Any, Protocol
 
 from leveret.broker.audit import Audit
 from leveret.broker.broker import Broker
+from leveret.broker.browsing import Browsing
 from leveret.broker.checkouts import Checkouts
+from leveret.broker.dead_letters import DeadLetters
 from leveret.broker.definitions import DefinitionService
 from leveret.broker.delayed import Delayed
 from leveret.broker.parameters import ParameterService
+from leveret.broker.pauses import Pauses
 from leveret.broker.policies import Policies
 from leveret.broker.publishing import Publishing
 from leveret.broker.reprocess.reprocessor import Reprocessor
+from leveret.broker.route_trace import RouteTrace
 from leveret.broker.streams import StreamService
 from leveret.broker.super_streams import SuperStreams
+from leveret.broker.taps import Taps
 from leveret.broker.topology import Topology
 from leveret.broker.users import UserService
 from leveret.broker.vhosts import VhostService
@@ -70,6 +75,11 @@ class Services:
     publishing: Publishing
     checkouts: Checkouts
     audit: Audit
+    browsing: Browsing
+    pauses: Pauses
+    dead_letters: DeadLetters
+    taps: Taps
+    route_trace: RouteTrace
     table: Table
     node_name: str = "leveret@localhost"
     listeners: Callable[[], list[Listening]] = field(default=list)

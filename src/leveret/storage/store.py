@@ -13,6 +13,7 @@ from typing import Any
 
 from leveret.core.contract import Queue
 from leveret.core.histogram import Histogram
+from leveret.core.glance import Reading
 from leveret.core.journal import Journal
 from leveret.core.ledger import Ledger
 from leveret.core.queue import ClassicQueue
@@ -258,6 +259,11 @@ class Store:
     def _wake(self, urgent: bool = True) -> None:
         if self._committer is not None:
             self._committer.wake(urgent)
+
+    def read(self, reading: Reading) -> None:
+        """Reads the next bodies for somebody who only looks."""
+        if self._loader is not None:
+            self._loader.want(reading)
 
     def _want(self, queue: ClassicQueue) -> None:
         if self._loader is not None:

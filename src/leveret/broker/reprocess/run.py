@@ -71,6 +71,8 @@ class Run:
         # Moved by the step at hand, and not yet known to be on disk.
         self._step_moved = self._step_archived = 0
         self._newer_in_a_row = 0
+        # By a message that could not be moved.
+        self._stopped = False
         self._to_look_at: int = queue.ready_count()
         self._moved_before = record.moved + record.archived
         self._began_s = self._saved_s = broker.clock.monotonic()
@@ -153,7 +155,7 @@ class Run:
                 continue
             outcome = await self._take_turn(min(allowance, self._limit_left()))
             if outcome == END:
-                return DONE
+                return FAILED if self._stopped else DONE
             if outcome == LATER:
                 await self._rest(WAIT_S_MAX)
 
@@ -231,6 +233,8 @@ class Run:
                 return END
             self._newer_in_a_row = 0
             self._judge(Letter(self._borrower.taken.message))
+            if self._stopped:
+                return END
         return MORE
 
     def _passes_newer(self) -> bool:
@@ -264,6 +268,7 @@ class Run:
             self._failed += 1
             self._last_error = error
             self._borrower.keep()
+            self._stopped = self.record.stops
             return
         self._borrower.settle()
         if old:

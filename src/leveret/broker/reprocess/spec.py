@@ -31,6 +31,8 @@ class ReplaySpec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
     rate: float = 0.0
     dry_run: bool = False
     archive: ReplayArchive | None = None
+    # End at the first message that cannot be moved, instead of passing over it.
+    stops: bool = False
 
 
 class JobView(msgspec.Struct, frozen=True):
@@ -109,6 +111,7 @@ def new_record(
         scheduled,
         now_ms,
         end_position,
+        stops=spec.stops,
     )
 
 
@@ -122,6 +125,7 @@ def view(record: Reprocessing, remaining: int = 0, moved_per_s: float = 0.0, wai
         record.rate,
         record.dry_run,
         record.archive,
+        record.stops,
     )
     return JobView(
         record.id,

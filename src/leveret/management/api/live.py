@@ -1,0 +1,177 @@
+"""What happens now, as server-sent events: the broker's own events, and taps of what is published."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from leveret.broker.access import READ, Access, Right, has, sees_vhost
+from leveret.broker.events import LISTENERS_MAX, Event
+from leveret.broker.taps import LIFE_S_MAX, RATE_MAX, TRUNCATE_MAX, Tally, Tapped, TapSpec
+from leveret.errors import AmqpError
+from leveret.management.api.fetch import refusal
+from leveret.management.api.message_json import AUTO, BASE64, described, encoding_of
+from leveret.management.http.ask import DEFAULT_EXCHANGE, Answer, Ask
+from leveret.management.http.errors import HttpError, bad_request, not_found
+from leveret.management.http.json import encode
+from leveret.management.http.route import Parameter, route
+
+EVENT_STREAM = "text/event-stream"
+# A word now and then, so that nobody on the way takes the connection for dead.
+HEARTBEAT = b": still here\n\n"
+HEARTBEAT_S = 15.0
+# The client comes back after so long, and says which event it had last.
+RETRY = b"retry: 2000\n\n"
+NUMBER_MAX = 2**53
+
+
+def _sse(kind: str, what: Any, id: int | None = None) -> bytes:
+    head = b"" if id is None else b"id: %d\n" % id
+    return head + b"event: " + kind.encode() + b"\ndata: " + encode(what) + b"\n\n"
+
+
+# ---- events
+
+
+@route(
+    "GET",
+    "/api/events",
+    Right.MANAGEMENT,
+    "What comes and goes, connections and alarms, as server-sent events",
+    query=(
+        Parameter("vhost", "Only what happens in this virtual host."),
+        Parameter("after", "From behind the event with this id on, as Last-Event-ID says it."),
+        Parameter("once", "Only what is there already, then the end.", {"type": "boolean"}),
+    ),
+    private=True,
+)
+def events(ask: Ask) -> Answer:
+    broker_events = ask.services.broker.events
+    if broker_events.listener_count >= LISTENERS_MAX:
+        raise HttpError(429, "too_many_listeners", f"there are {LISTENERS_MAX} listeners already")
+    given = ask.query.get("after", ask.headers.get("Last-Event-ID", ""))
+    if given and not (given.isascii() and given.isdigit() and len(given) < 17):
+        raise bad_request("after must be the id of an event")
+    after = int(given) if given else None
+    once = ask.flag("once")
+    vhost = ask.query.get("vhost")
+    return Answer(body=_events(ask, -1 if once and after is None else after, vhost, once), content_type=EVENT_STREAM)
+
+
+async def _events(ask: Ask, after: int | None, vhost: str | None, once: bool) -> AsyncIterator[bytes]:
+    yield RETRY
+    listening = ask.services.broker.events.listen(after, 0.01 if once else HEARTBEAT_S)
+    try:
+        async for event in listening:
+            if not ask.who.exists or not has(ask.who, Right.MANAGEMENT):
+                return
+            if isinstance(event, Event):
+                if _sees(ask, event) and vhost in (None, event.vhost):
+                    yield _sse(event.kind, {"at": event.at_ms, **event.what}, event.id)
+            elif once and event is None:
+                return
+            elif event is None:
+                yield HEARTBEAT
+            elif after != -1:
+                yield _sse("missed", {"count": event})
+    finally:
+        await listening.aclose()
+
+
+def _sees(ask: Ask, event: Event) -> bool:
+    """As the lists of these things would show them."""
+    if has(ask.who, Right.MONITORING):
+        return True
+    if event.user is not None:
+        return event.user == ask.who.name
+    if event.vhost is None:
+        return event.kind.startswith("alarm.")
+    return sees_vhost(ask.who, event.vhost) and not event.kind.startswith("permission.")
+
+
+# ---- taps
+
+
+@route(
+    "GET",
+    "/api/tap",
+    Right.MANAGEMENT,
+    "What is published to an exchange, or arrives in a queue, as server-sent events",
+    query=(
+        Parameter("vhost", "The virtual host; / if none is named."),
+        Parameter("exchange", "What is published to this exchange."),
+        Parameter("queue", "What arrives in this queue."),
+        Parameter("key", "Only messages with this routing key, or pattern such as orders.*."),
+        Parameter("rate", "Messages a second at most.", {"type": "number"}),
+        Parameter("count", "The end after so many.", {"type": "integer", "minimum": 1}),
+        Parameter("life_s", "The end after so many seconds.", {"type": "number"}),
+        Parameter("encoding", "How payloads are shown.", {"type": "string", "enum": [AUTO, BASE64]}),
+        Parameter("truncate", "Bytes of each payload at most.", {"type": "integer", "maximum": TRUNCATE_MAX}),
+    ),
+    private=True,
+)
+async def tap(ask: Ask) -> Answer:
+    """Takes READ on the queue, or on the exchange, as binding a queue to it would."""
+    vhost = ask.services.broker.vhosts.get(ask.query.get("vhost", "/"))
+    if vhost is None:
+        raise not_found()
+    who = ask.requester(vhost)
+    taps = ask.services.taps
+    queue, exchange = ask.query.get("queue"), ask.query.get("exchange")
+    if (queue is None) == (exchange is None):
+        raise bad_request("name a queue or an exchange")
+    defaults = TapSpec()
+    spec = TapSpec(
+        key=ask.query.get("key"),
+        rate=_decimal(ask, "rate", defaults.rate, 0.1, RATE_MAX),
+        count=ask.number("count", 0, 1, NUMBER_MAX),
+        truncate=ask.number("truncate", defaults.truncate, 0, TRUNCATE_MAX),
+        life_s=_decimal(ask, "life_s", defaults.life_s, 1, LIFE_S_MAX),
+    )
+    encoding = encoding_of(ask.query.get("encoding", AUTO))
+    try:
+        if queue is not None:
+            place = taps.of_queue(who, queue)
+            name = queue
+        else:
+            name = "" if exchange in (None, DEFAULT_EXCHANGE) else exchange
+            place = taps.of_exchange(who, name)
+            name = name or DEFAULT_EXCHANGE
+        watching = taps.watch(place, spec, lambda: Access(ask.who, vhost.name).allows_queue(READ, name))
+        # Opened now, so that whoever is answered sees what comes from then on.
+        opened = await anext(watching)
+    except AmqpError as error:
+        raise refusal(error) from None
+    assert opened is None
+    return Answer(body=_tapped(watching, encoding), content_type=EVENT_STREAM)
+
+
+async def _tapped(watching: Any, encoding: str) -> AsyncIterator[bytes]:
+    try:
+        yield RETRY
+        async for event in watching:
+            if isinstance(event, Tapped):
+                shown = described(
+                    event.exchange, event.routing_key, event.properties, event.body, event.body_size, encoding, None
+                )
+                yield _sse("message", shown)
+            elif isinstance(event, Tally):
+                yield _sse("tally", {"matched": event.matched, "missed": event.missed})
+            else:
+                yield HEARTBEAT
+        yield _sse("end", {})
+    finally:
+        await watching.aclose()
+
+
+def _decimal(ask: Ask, name: str, default: float, least: float, most: float) -> float:
+    given = ask.query.get(name, "")
+    if given == "":
+        return default
+    try:
+        value = float(given)
+    except ValueError:
+        value = -1.0
+    if not least <= value <= most:
+        raise bad_request(f"{name} is {given[:64]!r}; it must be a number from {least} to {most}")
+    return value
