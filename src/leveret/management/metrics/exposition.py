@@ -94,8 +94,9 @@ def bound_text(bound: float) -> str:
     if bound == math.inf:
         return "+Inf"
     if bound >= 1e6:
-        digits, _, exponent = f"{bound:.16e}".partition("e")
-        return f"{float(digits):.15g}e{int(exponent):+03d}"
+        whole, _, rest = repr(float(bound)).partition(".")
+        digits = (whole + rest).rstrip("0")
+        return f"{digits[0]}{'.' if digits[1:] else ''}{digits[1:]}e+{len(whole) - 1:02d}"
     return repr(float(bound))
 
 
