@@ -13,7 +13,7 @@ from leveret.management.metrics.table import Column, Table
 class ChannelView:
     """One channel at one moment."""
 
-    __slots__ = ("acks_uncommitted", "channel_prefetch", "consumer_prefetch", "tally", "uncommitted")
+    __slots__ = ("channel_prefetch", "consumer_prefetch", "tally", "uncommitted")
 
     def __init__(self, desk: Any) -> None:
         channel = desk.core
@@ -22,7 +22,6 @@ class ChannelView:
         self.consumer_prefetch: int = desk.prefetch_count
         self.channel_prefetch: int = channel.prefetch_count
         self.uncommitted = len(channel.intake.pending or ())
-        self.acks_uncommitted: int = channel.uncommitted_acks()
 
 
 def _gauge(name: str, help: str, read: Any) -> Column:
@@ -46,9 +45,6 @@ CHANNEL_TABLES: Final = (
             ),
             _gauge(
                 "channel_messages_uncommitted", "Messages that wait for their transaction", lambda c: c.uncommitted
-            ),
-            _gauge(
-                "channel_acks_uncommitted", "Acknowledgements that wait for their transaction", lambda c: c.acks_uncommitted
             ),
             _gauge("consumer_prefetch", "How much each new consumer may hold; 0 any", lambda c: c.consumer_prefetch),
             _gauge("channel_prefetch", "How much all consumers together may hold; 0 any", lambda c: c.channel_prefetch),

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from leveret.core.properties import Properties
 from leveret.core.queue import ClassicQueue
 from leveret.core.tally import QueueTally
 from leveret.management.metrics.table import Column, Table
@@ -31,20 +30,16 @@ class QueueView:
 
     def _look_inside(self, queue: Any, now_ms: int) -> None:
         self.ram = queue.in_memory()
-        self.persistent = (0, 0) if queue.ledger is None else (queue.ledger.count, queue.ledger.bytes)
+        self.persistent = (0, 0) if queue.ledger is None else (queue.ledger.live, queue.ledger.live_bytes)
         head = queue.head()
         self.head_timestamp = "NaN"
         if head is not None:
             self.age_s = max(0, now_ms - head.stamp) / 1000
-            self.head_timestamp = timestamp_of(head.properties)
+            timestamp = head.properties.timestamp
+            if timestamp is not None:
+                self.head_timestamp = timestamp.value
         elif self.tally.ready == 0:
             self.age_s = 0.0
-
-
-def timestamp_of(properties: Properties) -> object:
-    """The timestamp property as it is written."""
-    timestamp = properties.timestamp()
-    return "NaN" if timestamp is None else timestamp
 
 
 def _gauge(name: str, help: str, read: Any, prefix: str = "rabbitmq_") -> Column:
@@ -166,7 +161,7 @@ DELIVERIES: Final = Table(
 
 QUEUE_TABLES: Final = (COARSE, Table("queue_consumer_count", (CONSUMERS,)), INSIDE, DELIVERIES)
 
-# Rows are (how far the slowest consumer is behind).
+# Rows are figures: how far the slowest consumer of a stream is behind.
 STREAM_TABLES: Final = (
     Table(
         "stream_consumer_metrics",
@@ -184,22 +179,17 @@ EXCHANGE_TABLES: Final = (
     Table(
         "exchange_metrics",
         (
+            _counter("exchange_messages_published_total", "Messages that came to an exchange", lambda x: x.published_total),
             _counter(
-                "exchange_messages_published_total",
-                "Messages that came to an exchange",
-                lambda exchange: exchange.published_in_total,
+                "exchange_messages_routed_total", "Copies that went on to queues", lambda x: x.routed_total, "leveret_"
             ),
             _counter(
-                "exchange_messages_routed_total",
-                "Copies that an exchange gave to queues",
-                lambda exchange: exchange.published_out_total,
+                "exchange_messages_unroutable_total",
+                "Messages for which an exchange had no queue",
+                lambda x: x.unroutable_total,
                 "leveret_",
             ),
         ),
-    ),
-    Table(
-        "exchange_bindings",
-        (Column("cluster_exchange_bindings", "gauge", "Bindings of an exchange", lambda x: x.binding_count),),
     ),
 )
 
