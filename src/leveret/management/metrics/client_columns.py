@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from leveret.broker.connected import SeenChannel
 from leveret.core.tally import ChannelTally
 from leveret.management.metrics.table import Column, Table
 
@@ -13,15 +14,12 @@ from leveret.management.metrics.table import Column, Table
 class ChannelView:
     """One channel at one moment."""
 
-    __slots__ = ("channel_prefetch", "consumer_prefetch", "tally", "uncommitted")
+    __slots__ = ("seen", "tally")
 
-    def __init__(self, desk: Any) -> None:
-        channel = desk.core
+    def __init__(self, seen: SeenChannel) -> None:
+        self.seen = seen
         self.tally = ChannelTally()
-        self.tally.add(channel)
-        self.consumer_prefetch: int = desk.prefetch_count
-        self.channel_prefetch: int = channel.prefetch_count
-        self.uncommitted = len(channel.intake.pending or ())
+        self.tally.add(seen.core)
 
 
 def _gauge(name: str, help: str, read: Any) -> Column:
@@ -41,13 +39,24 @@ CHANNEL_TABLES: Final = (
             _gauge(
                 "channel_messages_unconfirmed",
                 "Messages that were published and not confirmed yet",
-                lambda c: max(0, c.tally.publish_confirm - c.tally.confirm),
+                lambda c: c.seen.unconfirmed_count,
             ),
             _gauge(
-                "channel_messages_uncommitted", "Messages that wait for their transaction", lambda c: c.uncommitted
+                "channel_messages_uncommitted",
+                "Messages that wait for their transaction",
+                lambda c: c.seen.uncommitted_count,
             ),
-            _gauge("consumer_prefetch", "How much each new consumer may hold; 0 any", lambda c: c.consumer_prefetch),
-            _gauge("channel_prefetch", "How much all consumers together may hold; 0 any", lambda c: c.channel_prefetch),
+            _gauge(
+                "channel_acks_uncommitted",
+                "Acknowledgements that wait for their transaction",
+                lambda c: c.seen.uncommitted_acks,
+            ),
+            _gauge("consumer_prefetch", "How much each new consumer may hold; 0 any", lambda c: c.seen.prefetch_count),
+            _gauge(
+                "channel_prefetch",
+                "How much all consumers together may hold; 0 any",
+                lambda c: c.seen.global_prefetch_count,
+            ),
         ),
     ),
     Table(
@@ -85,22 +94,24 @@ CHANNEL_TABLES: Final = (
     ),
 )
 
-# Rows are sessions; of a stream client's, channels are none.
+# Rows are broker.connected.SeenConnection.
 CONNECTION_TABLES: Final = (
     Table(
         "connection_coarse_metrics",
         (
-            _counter("connection_incoming_bytes_total", "Octets received", lambda s: s.core.bytes_received),
-            _counter("connection_outgoing_bytes_total", "Octets sent", lambda s: s.outbox.bytes_sent),
+            _counter("connection_incoming_bytes_total", "Octets received", lambda c: c.received_bytes),
+            _counter("connection_outgoing_bytes_total", "Octets sent", lambda c: c.sent_bytes),
         ),
     ),
     Table(
         "connection_metrics",
         (
-            _counter("connection_incoming_packets_total", "Chunks received", lambda s: s.core.chunks_received),
-            _counter("connection_outgoing_packets_total", "Sends", lambda s: s.outbox.sends_total),
-            _gauge("connection_pending_bytes", "Octets that wait to be sent", lambda s: s.outbox.pending()),
-            _gauge("connection_channels", "Open channels", lambda s: len(getattr(s, "desks", ()))),
+            _counter("connection_incoming_packets_total", "Chunks received", lambda c: c.received_count),
+            _counter("connection_outgoing_packets_total", "Sends", lambda c: c.sent_count),
+            _gauge("connection_channels", "Open channels", lambda c: c.channel_count),
+            Column(
+                "connection_pending_bytes", "gauge", "Octets that wait to be sent", lambda c: c.pending_bytes, "leveret_"
+            ),
         ),
     ),
 )

@@ -1,15 +1,19 @@
 """The rows that tables of metrics are made of: every queue, exchange, channel and connection, with its labels.
 
-What a row is called never changes, so the text of its labels is kept from one scrape to the next."""
+Each row is of one moment, so that its numbers go together; rows are of different moments, a few milliseconds apart.
+What a queue is called never changes, so the text of its labels is kept from one scrape to the next."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from leveret.broker.broker import Broker
+from leveret.core.stream.queue import StreamQueue
+from leveret.management.metrics.client_columns import ChannelView
 from leveret.management.metrics.exposition import labels_text
-from leveret.management.metrics.table import ROWS_A_STEP, Pace, Row
+from leveret.management.metrics.queue_columns import QueueView
+from leveret.management.metrics.table import Pace, Row
 
 
 class Rows:
@@ -17,10 +21,8 @@ class Rows:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        # Of queues, by virtual host and name; only what existed at the last full scrape.
+        # Of queues, by virtual host and name; only of those that existed at the last full scrape.
         self._labels: dict[tuple[str, bytes], str] = {}
-        # Of connections, by their number.
-        self._names: dict[int, str] = {}
 
     async def queues(self, pace: Pace, vhosts: Collection[str] = (), names: Collection[str] = ()) -> list[Row]:
         """Of these virtual hosts, with these names; of none means of all."""
@@ -29,11 +31,8 @@ class Rows:
         for vhost in list(self._broker.vhosts.values()):
             if vhosts and vhost.name not in vhosts:
                 continue
-            queues = list(vhost.queues.values())
-            for start in range(0, len(queues), ROWS_A_STEP):
-                for queue in queues[start : start + ROWS_A_STEP]:
-                    if names and queue.record.name not in names:
-                        continue
+            for queue in list(vhost.queues.values()):
+                if not names or queue.record.name in names:
                     key = (vhost.name, queue.name)
                     labels = known.get(key)
                     if labels is None:
@@ -45,6 +44,33 @@ class Rows:
             self._labels = kept
         return rows
 
+    async def look_into(self, rows: Iterable[Row], pace: Pace) -> list[Row]:
+        """The same rows with what is to be told of each queue."""
+        self._broker.tick()
+        now_ms = self._broker.office.now
+        found: list[Row] = []
+        for labels, queue in rows:
+            found.append((labels, QueueView(queue, now_ms)))
+            await pace.rest()
+        return found
+
+    async def lags(self, rows: Iterable[Row], pace: Pace) -> list[Row]:
+        """How far the slowest consumer of each stream is behind; none for streams without consumers."""
+        labels_of = {queue: labels for labels, queue in rows if isinstance(queue, StreamQueue)}
+        streams = {(queue.record.vhost, queue.record.name): queue for queue in labels_of}
+        behind: dict[Any, int] = {}
+        for queue in labels_of:
+            for consumer in queue.subscribers or ():
+                behind[queue] = max(behind.get(queue, 0), queue.committed_offset - consumer.cursor.offset)
+            await pace.rest()
+        for connection in list(self._broker.connections.values()) if streams else ():
+            for subscription in connection.subscriptions_seen():
+                stream = streams.get((connection.vhost_name, subscription.stream))
+                if stream is not None:
+                    behind[stream] = max(behind.get(stream, 0), subscription.offset_lag)
+            await pace.rest()
+        return [(labels_of[queue], max(0, lag)) for queue, lag in behind.items()]
+
     def exchanges(self, vhosts: Collection[str] = ()) -> list[Row]:
         return [
             (labels_text((("vhost", vhost.name), ("exchange", exchange.record.name))), exchange)
@@ -55,43 +81,23 @@ class Rows:
 
     def vhosts(self, vhosts: Collection[str] = ()) -> list[Row]:
         return [
-            (labels_text((("vhost", vhost.name),)), vhost)
-            for vhost in self._broker.vhosts.values()
-            if not vhosts or vhost.name in vhosts
+            (labels_text((("vhost", name),)), vhost)
+            for name, vhost in self._broker.vhosts.items()
+            if not vhosts or name in vhosts
         ]
 
     async def connections(self, pace: Pace) -> list[Row]:
         found: list[Row] = []
-        for session in await self._sessions(pace):
-            found.append((labels_text((("connection", self._names[session.connection_id]),)), session))
+        for connection in list(self._broker.connections.values()):
+            found.append((labels_text((("connection", connection.name),)), connection.seen()))
             await pace.rest()
         return found
 
     async def channels(self, pace: Pace) -> list[Row]:
         found: list[Row] = []
-        for session in await self._sessions(pace):
-            name = self._names[session.connection_id]
-            for number, desk in sorted(getattr(session, "desks", {}).items()):
-                labels = (("channel", f"{name} ({number})"), ("vhost", session.vhost.name))
-                found.append((labels_text(labels), desk))
+        for connection in list(self._broker.connections.values()):
+            for channel in connection.channels():
+                labels = (("channel", channel.name), ("vhost", connection.vhost_name))
+                found.append((labels_text(labels), ChannelView(channel)))
             await pace.rest()
-        return found
-
-    async def _sessions(self, pace: Pace) -> list[Any]:
-        """Those that are open, with their names as RabbitMQ makes them: who is connected to what. The broker sees a
-        connection only as somebody to tell things, so its type is not known on this floor."""
-        sessions: list[Any] = list(self._broker.connections.values())
-        names: dict[int, str] = {}
-        found = []
-        for session in sessions:
-            if session.gone:
-                continue
-            number = session.connection_id
-            name = self._names.get(number)
-            if name is None:
-                name = f"{session.peer_name} -> {session.pump.local[0]}:{session.pump.local[1]}"
-            names[number] = name
-            found.append(session)
-            await pace.rest()
-        self._names = names
         return found

@@ -1,17 +1,11 @@
-"""What only a walk over all queues can tell: the oldest message, and queues that nobody looks after.
-
-Takes its time, see table.Pace; what it finds is of different moments, a few milliseconds apart."""
+"""What only a look into all queues can tell: the oldest message, queues that nobody looks after, bodies in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from leveret.broker.broker import Broker
-from leveret.core.stream.queue import StreamQueue
-from leveret.management.metrics.queue_columns import QueueView
-from leveret.management.metrics.table import Pace, Row
+from leveret.management.metrics.table import Row
 
 
 @dataclass(slots=True)
@@ -29,46 +23,20 @@ class QueueSums:
     paged_out_bytes: int = 0
     stream_lag: int = 0
 
-    def add(self, view: QueueView) -> None:
+
+def sum_up(queues: Iterable[Row], lags: Iterable[Row]) -> QueueSums:
+    """`queues` are rows of QueueView, `lags` of figures."""
+    sums = QueueSums(stream_lag=max((lag for _, lag in lags), default=0))
+    for _, view in queues:
+        if view.ram is None:
+            continue
         tally = view.tally
-        if view.ram is None or view.persistent is None:
-            return
-        self.oldest_age_s = max(self.oldest_age_s, view.age_s or 0.0)
-        self.stranded += tally.ready > 0 and tally.consumers == 0
-        self.ram += view.ram[0] + tally.unacked
-        self.ram_bytes += view.ram[1] + tally.unacked_bytes
-        self.persistent += view.persistent[0]
-        self.persistent_bytes += view.persistent[1]
-        self.paged_out += tally.ready - view.ram[0]
-        self.paged_out_bytes += tally.ready_bytes - view.ram[1]
-
-
-async def views_of(rows: Iterable[Row], now_ms: int, pace: Pace) -> list[Row]:
-    """The rows with a look inside each queue."""
-    found = []
-    for labels, queue in rows:
-        found.append((labels, QueueView(queue, now_ms)))
-        await pace.rest()
-    return found
-
-
-async def stream_lags(broker: Broker, rows: Iterable[Row], pace: Pace) -> list[Row]:
-    """How far the slowest consumer of each stream is behind what is committed; streams without consumers have none."""
-    behind: dict[Any, int] = {}
-    labels_of = {queue: labels for labels, queue in rows if isinstance(queue, StreamQueue)}
-    for queue in labels_of:
-        for consumer in queue.subscribers or ():
-            _note(behind, queue, consumer.cursor)
-        await pace.rest()
-    if labels_of:
-        for session in list(broker.connections.values()):
-            for subscription in getattr(session, "subscriptions", {}).values():
-                _note(behind, subscription.core.stream, subscription.core.cursor)
-            await pace.rest()
-    return [(labels_of[queue], lag) for queue, lag in behind.items() if queue in labels_of]
-
-
-def _note(behind: dict[Any, int], queue: Any, cursor: Any) -> None:
-    # One that has no place yet waits for it to be looked up.
-    if cursor is not None:
-        behind[queue] = max(behind.get(queue, 0), queue.committed_offset - cursor.offset)
+        sums.oldest_age_s = max(sums.oldest_age_s, view.age_s or 0.0)
+        sums.stranded += tally.ready > 0 and tally.consumers == 0
+        sums.ram += view.ram[0] + tally.unacked
+        sums.ram_bytes += view.ram[1] + tally.unacked_bytes
+        sums.persistent += view.persistent[0]
+        sums.persistent_bytes += view.persistent[1]
+        sums.paged_out += tally.ready - view.ram[0]
+        sums.paged_out_bytes += tally.ready_bytes - view.ram[1]
+    return sums
