@@ -194,5 +194,5 @@ EXCHANGE_TABLES: Final = (
 )
 
 VHOST_TABLES: Final = (
-    Table("vhost_status", (Column("cluster_vhost_status", "gauge", "1 if a virtual host is running", lambda _: 1),)),
+    Table("vhost_status", (_gauge("cluster_vhost_status", "1 if a virtual host is running", lambda vhost: 1),)),
 )

@@ -6,6 +6,7 @@ is nothing but numbers and the names of objects."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -14,15 +15,14 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from leveret.management.metrics.exposition import OPENMETRICS_END, OPENMETRICS_TYPE, PLAIN_TYPE, wants_openmetrics
-from leveret.management.metrics.scraper import Scraper, Wanted
+from leveret.management.metrics.scraper import AGGREGATED, DETAILED, MEMORY, PER_OBJECT, Scraper, Wanted
 from leveret.management.metrics.source import Source
 
-# The endpoint that rabbitmq_identity_info names, by path.
 ENDPOINTS: Final = {
-    "/metrics": "aggregated",
-    "/metrics/per-object": "per-object",
-    "/metrics/detailed": "detailed",
-    "/metrics/memory-breakdown": "memory-breakdown",
+    "/metrics": AGGREGATED,
+    "/metrics/per-object": PER_OBJECT,
+    "/metrics/detailed": DETAILED,
+    "/metrics/memory-breakdown": MEMORY,
 }
 ALLOWED: Final = "GET, HEAD, OPTIONS"
 # Text that gathers before it is sent.
@@ -103,8 +103,12 @@ class MetricsServer:
             frozenset(query.getall("queue", ())),
         )
         self.scrapes_total += 1
-        async with self._places, asyncio.timeout(SCRAPE_DEADLINE_S):
-            await self._send(request, response, self._scraper.scrape(wanted), openmetrics)
+        async with (
+            self._places,
+            asyncio.timeout(SCRAPE_DEADLINE_S),
+            contextlib.aclosing(self._scraper.scrape(wanted)) as texts,
+        ):
+            await self._send(request, response, texts, openmetrics)
         return response
 
     async def _send(

@@ -56,8 +56,12 @@ class Source:
     broker: Broker
     statistics: Statistics
     identity: Identity
+    # When the node started, in seconds since 1970.
+    started_at: float
     # None until the node watches.
     watched: Callable[[], Watched | None]
+    # Dead letters that jobs have sent back to work.
+    replayed: Callable[[], int]
     certificates: Callable[[], Sequence[Certificate]] = no_certificates
     # Deliveries that were handed out over HTTP and are not settled yet; None where nobody hands out any.
     http_leases: Callable[[], int] | None = None

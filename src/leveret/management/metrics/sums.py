@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from leveret.management.metrics.table import Row
+from leveret.management.metrics.table import Pace, Row
 
 
 @dataclass(slots=True)
@@ -24,10 +24,11 @@ class QueueSums:
     stream_lag: int = 0
 
 
-def sum_up(queues: Iterable[Row], lags: Iterable[Row]) -> QueueSums:
+async def sum_up(queues: Iterable[Row], lags: Iterable[Row], pace: Pace) -> QueueSums:
     """`queues` are rows of QueueView, `lags` of figures."""
     sums = QueueSums(stream_lag=max((lag for _, lag in lags), default=0))
     for _, view in queues:
+        await pace.rest()
         if view.ram is None:
             continue
         tally = view.tally
