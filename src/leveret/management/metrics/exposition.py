@@ -100,21 +100,31 @@ def bound_text(bound: float) -> str:
     return repr(float(bound))
 
 
-def wants_openmetrics(accept: str) -> bool:
-    """Whether the Accept header prefers OpenMetrics to plain text: scrapers list both, with weights."""
-    best = {"application/openmetrics-text": 0.0, "text/plain": 0.0}
-    for part in accept.split(","):
-        kind, *parameters = (piece.strip() for piece in part.split(";"))
+def accepted(header: str) -> dict[str, float]:
+    """The weights of an Accept or Accept-Encoding header, by what they are for."""
+    weights: dict[str, float] = {}
+    for part in header.lower().split(","):
+        name, *parameters = (piece.strip() for piece in part.split(";"))
         weight = 1.0
         for parameter in parameters:
-            name, _, value = parameter.partition("=")
-            if name.strip().lower() == "q":
+            key, _, value = parameter.partition("=")
+            if key.strip() == "q":
                 try:
                     weight = float(value)
                 except ValueError:
                     weight = 0.0
-        if kind.lower() in ("*/*", "text/*"):
-            kind = "text/plain"
-        if kind.lower() in best:
-            best[kind.lower()] = max(best[kind.lower()], weight)
-    return best["application/openmetrics-text"] > 0.0 and best["application/openmetrics-text"] >= best["text/plain"]
+        # A scraper lists several versions of one format.
+        weights[name] = max(weight, weights.get(name, 0.0))
+    return weights
+
+
+def wants_openmetrics(accept: str) -> bool:
+    """Whether it is preferred to plain text: scrapers list both."""
+    weights = accepted(accept)
+    openmetrics = weights.get("application/openmetrics-text", 0.0)
+    return openmetrics > 0.0 and openmetrics >= max(weights.get(kind, 0.0) for kind in ("text/plain", "text/*", "*/*"))
+
+
+def wants_gzip(accept_encoding: str) -> bool:
+    weights = accepted(accept_encoding)
+    return weights.get("gzip", weights.get("*", 0.0)) > 0.0

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from leveret.management.metrics.exposition import Family
-from leveret.management.metrics.source import Watched
 from leveret.management.metrics.sums import QueueSums
 from leveret.management.metrics.table import Row
+from leveret.management.services import Watched
 
 HELP: Final = "What memory is used for; other is the rest of what the process holds"
 

@@ -13,7 +13,7 @@ from leveret.broker.statistics.totals import Totals
 from leveret.management.metrics.exposition import Family, Kind, Labels, Number
 from leveret.management.metrics.source import Source
 from leveret.management.metrics.sums import QueueSums
-from leveret.runtime.descriptors import descriptors_max, open_descriptors
+from leveret.management.node_facts import process_facts
 from leveret.runtime.network import DESCRIPTORS_KEPT
 
 
@@ -81,8 +81,9 @@ def churn(totals: Totals) -> list[Family]:
 def room(source: Source, totals: Totals) -> list[Family]:
     """What is used of memory, disk and descriptors."""
     found = [family("rabbitmq_process_open_tcp_sockets", "gauge", "Clients that are connected", totals.connections)]
-    descriptors = open_descriptors()
-    if descriptors is not None:
+    descriptors = process_facts().descriptors_used
+    # Not every system says.
+    if descriptors:
         found.append(family("rabbitmq_process_open_fds", "gauge", "Open file descriptors", descriptors))
     watched = source.watched()
     if watched is not None:
@@ -95,7 +96,7 @@ def room(source: Source, totals: Totals) -> list[Family]:
 
 
 def limits(source: Source) -> list[Family]:
-    descriptors = descriptors_max()
+    descriptors = process_facts().descriptors_max
     text = "How many clients it has file descriptors for"
     sockets = max(0, descriptors - DESCRIPTORS_KEPT)
     uptime_s = max(0.0, source.broker.clock.wall() - source.started_at)

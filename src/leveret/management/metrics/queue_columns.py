@@ -37,7 +37,7 @@ class QueueView:
             self.age_s = max(0, now_ms - head.stamp) / 1000
             timestamp = head.properties.timestamp
             if timestamp is not None:
-                self.head_timestamp = timestamp.value
+                self.head_timestamp = int(timestamp)
         elif self.tally.ready == 0:
             self.age_s = 0.0
 

@@ -14,7 +14,13 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
-from leveret.management.metrics.exposition import OPENMETRICS_END, OPENMETRICS_TYPE, PLAIN_TYPE, wants_openmetrics
+from leveret.management.metrics.exposition import (
+    OPENMETRICS_END,
+    OPENMETRICS_TYPE,
+    PLAIN_TYPE,
+    wants_gzip,
+    wants_openmetrics,
+)
 from leveret.management.metrics.scraper import AGGREGATED, DETAILED, MEMORY, PER_OBJECT, Scraper, Wanted
 from leveret.management.metrics.source import Source
 
@@ -25,6 +31,8 @@ ENDPOINTS: Final = {
     "/metrics/memory-breakdown": MEMORY,
 }
 ALLOWED: Final = "GET, HEAD, OPTIONS"
+# Nobody need know which libraries are in here.
+SERVER: Final = {hdrs.SERVER: "leveret"}
 # Text that gathers before it is sent.
 CHUNK_CHARS: Final = 65536
 # How many are answered at once; others wait, so that scrapers cannot outnumber clients. Whoever does not read its
@@ -80,19 +88,18 @@ class MetricsServer:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         endpoint = ENDPOINTS.get(request.path.rstrip("/"))
         if endpoint is None:
-            return web.Response(status=404, text=f"metrics are at {', '.join(ENDPOINTS)}\n")
+            return web.Response(status=404, text=f"metrics are at {', '.join(ENDPOINTS)}\n", headers=SERVER)
         if request.method == hdrs.METH_OPTIONS:
-            return web.Response(headers={hdrs.ALLOW: ALLOWED})
+            return web.Response(headers={hdrs.ALLOW: ALLOWED, **SERVER})
         if request.method not in (hdrs.METH_GET, hdrs.METH_HEAD):
-            return web.Response(status=405, headers={hdrs.ALLOW: ALLOWED})
+            return web.Response(status=405, headers={hdrs.ALLOW: ALLOWED, **SERVER})
         openmetrics = wants_openmetrics(request.headers.get(hdrs.ACCEPT, ""))
-        response = web.StreamResponse(
-            headers={hdrs.CONTENT_TYPE: OPENMETRICS_TYPE if openmetrics else PLAIN_TYPE, hdrs.CACHE_CONTROL: "no-cache"}
-        )
+        kind = OPENMETRICS_TYPE if openmetrics else PLAIN_TYPE
+        response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: kind, hdrs.CACHE_CONTROL: "no-cache", **SERVER})
         if request.method == hdrs.METH_HEAD:
             await response.prepare(request)
             return response
-        if "gzip" in request.headers.get(hdrs.ACCEPT_ENCODING, ""):
+        if wants_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
             response.enable_compression(web.ContentCoding.gzip)
         query = request.rel_url.query
         wanted = Wanted(

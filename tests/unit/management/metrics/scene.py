@@ -8,8 +8,9 @@ from leveret.broker.broker import Broker
 from leveret.broker.statistics.statistics import Statistics
 from leveret.catalog import commands
 from leveret.catalog.records import QueueRecord
-from leveret.core.message import make_message
-from leveret.core.properties import EMPTY_PROPERTIES
+from leveret.core.field_types import Timestamp
+from leveret.core.message import new_message
+from leveret.core.properties import encode_properties, parse_properties
 from leveret.management.metrics.scraper import Scraper, Wanted
 from leveret.management.metrics.source import Identity, Source
 from leveret.runtime.clock import Clock
@@ -46,11 +47,12 @@ class Scene:
     def declare(self, name: str, vhost: str = "/") -> None:
         self.broker.apply(commands.DeclareQueue(QueueRecord(vhost, name, "classic", False, False, 0, {}, 0)))
 
-    def publish(self, queue: str, body: bytes = b"hello") -> None:
+    def publish(self, queue: str, body: bytes = b"hello", age_ms: int = 0, timestamp: int | None = None) -> None:
         self.broker.tick()
         name = queue.encode("utf-8", "surrogateescape")
-        message = make_message(b"\x00" + bytes([len(name)]) + name, EMPTY_PROPERTIES, body)
-        message.stamp = self.broker.office.now
+        properties = {} if timestamp is None else {"timestamp": Timestamp(timestamp)}
+        message = new_message(b"", name, parse_properties(encode_properties(**properties)), body)
+        message.stamp = self.broker.office.now - age_ms
         self.broker.vhosts["/"].queues[name].publish(message)
 
     async def text(self, endpoint: str = "aggregated", **wishes: object) -> str:
