@@ -1,0 +1,200 @@
+"""The node's own families, without a label for any object: identity, totals, room, churn, and how long things take.
+
+Grouped as RabbitMQ does, because /metrics/detailed asks for groups. What RabbitMQ has and we do not (the Erlang VM,
+Raft as long as there is no group) is not there: a number that means nothing is worse than none."""
+
+from __future__ import annotations
+
+import platform
+from typing import Final
+
+from leveret.broker.compat import RABBITMQ_VERSION
+from leveret.broker.statistics.totals import Totals
+from leveret.management.metrics.exposition import Family, Kind, Labels, Number
+from leveret.management.metrics.source import Source
+from leveret.management.metrics.sums import QueueSums
+from leveret.management.node_facts import process_facts
+from leveret.runtime.network import DESCRIPTORS_KEPT
+
+
+# As logins and as RabbitMQ's metrics call them.
+PROTOCOLS: Final = {"amqp": "amqp091", "stream": "stream", "http": "http"}
+
+
+def family(name: str, kind: Kind, help: str, value: Number, labels: Labels = ()) -> Family:
+    return Family(name, kind, help).add(value, labels)
+
+
+def identity(source: Source, endpoint: str) -> list[Family]:
+    who = source.identity
+    return [
+        family(
+            "rabbitmq_identity_info",
+            "gauge",
+            "Which node and cluster this is",
+            1,
+            (
+                ("rabbitmq_node", who.node),
+                ("rabbitmq_cluster", who.cluster),
+                ("rabbitmq_cluster_permanent_id", who.cluster_id),
+                ("rabbitmq_endpoint", endpoint),
+            ),
+        ),
+        family(
+            "rabbitmq_build_info",
+            "gauge",
+            "Which RabbitMQ this is like, and what it is",
+            1,
+            (
+                ("rabbitmq_version", RABBITMQ_VERSION),
+                ("product_name", "leveret"),
+                ("product_version", who.version),
+                # RabbitMQ's dashboards have a column for it; there is no Erlang here.
+                ("erlang_version", f"none, {platform.python_implementation()} {platform.python_version()}"),
+            ),
+        ),
+        family(
+            "leveret_build_info",
+            "gauge",
+            "Which version runs, on which interpreter",
+            1,
+            (("version", who.version), ("python_version", platform.python_version())),
+        ),
+    ]
+
+
+def churn(totals: Totals) -> list[Family]:
+    return [
+        family(f"rabbitmq_{name}_total", "counter", text, totals.churn[key])
+        for name, key, text in (
+            ("connections_opened", "connection_created", "Connections opened"),
+            ("connections_closed", "connection_closed", "Connections closed"),
+            ("channels_opened", "channel_created", "Channels opened"),
+            ("channels_closed", "channel_closed", "Channels closed"),
+            ("queues_declared", "queue_declared", "Declarations of queues, new or not"),
+            ("queues_created", "queue_created", "Queues created"),
+            ("queues_deleted", "queue_deleted", "Queues deleted"),
+        )
+    ]
+
+
+def room(source: Source, totals: Totals) -> list[Family]:
+    """What is used of memory, disk and descriptors."""
+    found = [family("rabbitmq_process_open_tcp_sockets", "gauge", "Clients that are connected", totals.connections)]
+    descriptors = process_facts().descriptors_used
+    # Not every system says.
+    if descriptors:
+        found.append(family("rabbitmq_process_open_fds", "gauge", "Open file descriptors", descriptors))
+    watched = source.watched()
+    if watched is not None:
+        text = "Memory that the process holds"
+        found.append(family("rabbitmq_process_resident_memory_bytes", "gauge", text, watched.resident_bytes))
+        if watched.disk_free_bytes is not None:
+            text = "What is free on the disk of the data directory"
+            found.append(family("rabbitmq_disk_space_available_bytes", "gauge", text, watched.disk_free_bytes))
+    return found
+
+
+def limits(source: Source) -> list[Family]:
+    descriptors = process_facts().descriptors_max
+    text = "How many clients it has file descriptors for"
+    sockets = max(0, descriptors - DESCRIPTORS_KEPT)
+    uptime_s = max(0.0, source.broker.clock.wall() - source.started_at)
+    found = [
+        family("rabbitmq_process_max_fds", "gauge", "How many file descriptors it may open", descriptors),
+        family("rabbitmq_process_max_tcp_sockets", "gauge", text, sockets),
+        family("rabbitmq_erlang_uptime_seconds", "gauge", "For how long the node has been running", uptime_s),
+    ]
+    watched = source.watched()
+    if watched is not None:
+        text = "At how much memory publishers are blocked"
+        found.append(family("rabbitmq_resident_memory_limit_bytes", "gauge", text, watched.memory_watermark_bytes))
+        text = "At how little free disk publishers are blocked"
+        found.append(family("rabbitmq_disk_space_available_limit_bytes", "gauge", text, watched.disk_free_bytes_min))
+    return found
+
+
+def alarms(source: Source) -> list[Family]:
+    """Whoever has raised them."""
+    raised = source.broker.alarms
+    text = "1 while publishers are blocked because %s is short"
+    return [
+        family("rabbitmq_alarms_memory_used_watermark", "gauge", text % "memory", int("memory" in raised)),
+        family("rabbitmq_alarms_free_disk_space_watermark", "gauge", text % "disk", int("disk" in raised)),
+    ]
+
+
+def logins(source: Source) -> list[Family]:
+    every = Family("rabbitmq_auth_attempts_total", "counter", "Logins that were tried")
+    good = Family("rabbitmq_auth_attempts_succeeded_total", "counter", "Logins that succeeded")
+    bad = Family("rabbitmq_auth_attempts_failed_total", "counter", "Logins that were refused")
+    for name, protocol in PROTOCOLS.items():
+        attempts = source.broker.logins.attempts[name]
+        labels = (("protocol", protocol),)
+        every.add(attempts.succeeded + attempts.failed, labels)
+        good.add(attempts.succeeded, labels)
+        bad.add(attempts.failed, labels)
+    return [every, good, bad]
+
+
+def existing(totals: Totals) -> list[Family]:
+    return [
+        family("rabbitmq_connections", "gauge", "Connections that are open", totals.connections),
+        family("rabbitmq_channels", "gauge", "Channels that are open", totals.channels),
+        family("rabbitmq_queues", "gauge", "Queues and streams that exist", totals.queues),
+        family("rabbitmq_consumers", "gauge", "Consumers of both protocols", totals.consumers),
+        family("leveret_exchanges", "gauge", "Exchanges that exist", totals.exchanges),
+    ]
+
+
+def own(source: Source, totals: Totals, sums: QueueSums) -> list[Family]:
+    """What RabbitMQ does not tell."""
+    found = [
+        family(
+            "leveret_queues_without_consumers",
+            "gauge",
+            "Queues in which messages wait and which nobody consumes from",
+            sums.stranded,
+        ),
+        family(
+            "leveret_publishers_blocked",
+            "gauge",
+            "Connections that are not read now because they publish during an alarm or ahead of the disk",
+            totals.publishers_blocked,
+        ),
+        family(
+            "leveret_publishers_blocked_seconds_total",
+            "counter",
+            "How long connections were not read for such a reason, all together",
+            totals.publishers_blocked_seconds,
+        ),
+        family("leveret_received_bytes_total", "counter", "Octets that clients have sent", totals.bytes_received),
+        family("leveret_sent_bytes_total", "counter", "Octets that were sent to clients", totals.bytes_sent),
+        family("leveret_messages_delayed", "gauge", "Messages that are not due yet", totals.messages_delayed),
+        family("leveret_replay_messages_total", "counter", "Dead letters that jobs sent back to work", source.replayed()),
+    ]
+    if source.http_leases is not None:
+        text = "Messages that were handed out over HTTP and are not settled yet"
+        found.append(family("leveret_http_leases", "gauge", text, source.http_leases()))
+    certificates = source.certificates()
+    if certificates:
+        ends = Family("leveret_tls_certificate_expiry_timestamp_seconds", "gauge", "When a certificate of ours ends")
+        for certificate in certificates:
+            ends.add(certificate.ends_at_s, (("certificate", certificate.name),))
+        found.append(ends)
+    return found
+
+
+def times(totals: Totals) -> list[Family]:
+    return [
+        Family(f"leveret_{name}_seconds", "histogram", TIMES[name]).add_histogram(spread.bounds, spread.counts, spread.sum)
+        for name, spread in sorted(totals.times.items())
+    ]
+
+
+TIMES: Final = {
+    "event_loop_lag": "How late the broker's loop gets to what is due",
+    "fsync": "How long the disk takes to say that it has what was written",
+    "gc_pause": "How long the interpreter's garbage collector stops everything",
+    "time_in_queue": "From a message's arrival to its acknowledgement, or to its delivery without one",
+}

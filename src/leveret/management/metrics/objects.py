@@ -1,0 +1,103 @@
+"""The rows that tables of metrics are made of: every queue, exchange, channel and connection, with its labels.
+
+Each row is of one moment, so that its numbers go together; rows are of different moments, a few milliseconds apart.
+What a queue is called never changes, so the text of its labels is kept from one scrape to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from leveret.broker.broker import Broker
+from leveret.core.stream.queue import StreamQueue
+from leveret.management.metrics.client_columns import ChannelView
+from leveret.management.metrics.exposition import labels_text
+from leveret.management.metrics.queue_columns import QueueView
+from leveret.management.metrics.table import Pace, Row
+
+
+class Rows:
+    """Lists what exists. Called by the scraper only."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        # Of queues, by virtual host and name; only of those that existed at the last full scrape.
+        self._labels: dict[tuple[str, bytes], str] = {}
+
+    async def queues(self, pace: Pace, vhosts: Collection[str] = (), names: Collection[str] = ()) -> list[Row]:
+        """Of these virtual hosts, with these names; of none means of all."""
+        rows: list[Row] = []
+        known, kept = self._labels, {}
+        for vhost in list(self._broker.vhosts.values()):
+            if vhosts and vhost.name not in vhosts:
+                continue
+            for queue in list(vhost.queues.values()):
+                if not names or queue.record.name in names:
+                    key = (vhost.name, queue.name)
+                    labels = known.get(key)
+                    if labels is None:
+                        labels = labels_text((("vhost", vhost.name), ("queue", queue.record.name)))
+                    kept[key] = labels
+                    rows.append((labels, queue))
+                await pace.rest()
+        if not vhosts and not names:
+            self._labels = kept
+        return rows
+
+    async def look_into(self, rows: Iterable[Row], pace: Pace) -> list[Row]:
+        """The same rows with what is to be told of each queue."""
+        self._broker.tick()
+        now_ms = self._broker.office.now
+        found: list[Row] = []
+        for labels, queue in rows:
+            found.append((labels, QueueView(queue, now_ms)))
+            await pace.rest()
+        return found
+
+    async def lags(self, rows: Iterable[Row], pace: Pace) -> list[Row]:
+        """How far the slowest consumer of each stream is behind; none for streams without consumers."""
+        labels_of = {queue: labels for labels, queue in rows if isinstance(queue, StreamQueue)}
+        streams = {(queue.record.vhost, queue.record.name): queue for queue in labels_of}
+        behind: dict[Any, int] = {}
+        for queue in labels_of:
+            for consumer in queue.subscribers or ():
+                behind[queue] = max(behind.get(queue, 0), queue.committed_offset - consumer.cursor.offset)
+            await pace.rest()
+        for connection in list(self._broker.connections.values()) if streams else ():
+            for subscription in connection.subscriptions_seen():
+                stream = streams.get((connection.vhost_name, subscription.stream))
+                if stream is not None:
+                    behind[stream] = max(behind.get(stream, 0), subscription.offset_lag)
+            await pace.rest()
+        return [(labels_of[queue], max(0, lag)) for queue, lag in behind.items()]
+
+    def exchanges(self, vhosts: Collection[str] = ()) -> list[Row]:
+        return [
+            (labels_text((("vhost", vhost.name), ("exchange", exchange.record.name))), exchange)
+            for vhost in self._broker.vhosts.values()
+            if not vhosts or vhost.name in vhosts
+            for exchange in vhost.exchanges.values()
+        ]
+
+    def vhosts(self, vhosts: Collection[str] = ()) -> list[Row]:
+        return [
+            (labels_text((("vhost", name),)), vhost)
+            for name, vhost in self._broker.vhosts.items()
+            if not vhosts or name in vhosts
+        ]
+
+    async def connections(self, pace: Pace) -> list[Row]:
+        found: list[Row] = []
+        for connection in list(self._broker.connections.values()):
+            found.append((labels_text((("connection", connection.name),)), connection.seen()))
+            await pace.rest()
+        return found
+
+    async def channels(self, pace: Pace) -> list[Row]:
+        found: list[Row] = []
+        for connection in list(self._broker.connections.values()):
+            for channel in connection.channels():
+                labels = (("channel", channel.name), ("vhost", connection.vhost_name))
+                found.append((labels_text(labels), ChannelView(channel)))
+            await pace.rest()
+        return found

@@ -1,0 +1,73 @@
+"""Tables of metrics: one row for each queue, channel or connection, one column for each metric.
+
+Written column by column, as the format wants it, and never for longer than a slice of time at once: a broker with ten
+thousand queues goes on delivering while it is scraped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from leveret.management.metrics.exposition import Kind, head
+
+# How long a scrape may keep the loop before others get their turn.
+SLICE_S: Final = 0.003
+# Rows between two looks at the clock.
+ROWS_A_STEP: Final = 256
+
+# A row's object, and its labels as they are written.
+Row = tuple[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One metric of every row. `read` gives the value as it is written, or None for a row that has none."""
+
+    name: str
+    kind: Kind
+    help: str
+    read: Callable[[Any], object]
+    # What stands before the name, with "detailed_" behind it where every row is written.
+    prefix: str = "rabbitmq_"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What RabbitMQ calls a family: columns that are asked for together."""
+
+    family: str
+    columns: tuple[Column, ...]
+
+
+class Pace:
+    """Lets the loop have its turn whenever a slice of time is used up."""
+
+    def __init__(self, slice_s: float = SLICE_S) -> None:
+        self._time = asyncio.get_running_loop().time
+        self._slice_s = slice_s
+        self._until = self._time() + slice_s
+
+    async def rest(self) -> None:
+        if self._time() >= self._until:
+            await asyncio.sleep(0)
+            self._until = self._time() + self._slice_s
+
+
+async def write_columns(
+    columns: Iterable[Column], rows: Sequence[Row], detailed: bool, openmetrics: bool, pace: Pace
+) -> AsyncIterator[str]:
+    for column in columns:
+        name = f"{column.prefix}{'detailed_' if detailed else ''}{column.name}"
+        yield head(name, column.kind, column.help, openmetrics)
+        read = column.read
+        for start in range(0, len(rows), ROWS_A_STEP):
+            yield "".join(
+                [
+                    f"{name}{labels} {value}\n"
+                    for labels, thing in rows[start : start + ROWS_A_STEP]
+                    if (value := read(thing)) is not None
+                ]
+            )
+            await pace.rest()
