@@ -56,9 +56,7 @@ def publish_all(channel: Any) -> None:
     """Ten messages for `work`, five of which `open` gets as well; three for nobody, one of which comes back."""
     channel.exchange_declare("fan", "fanout")
     channel.queue_declare("dead")
-    channel.queue_declare(
-        "work", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
-    )
+    channel.queue_declare("work", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
     channel.queue_declare("open")
     for queue in ("work", "open"):
         channel.queue_bind(queue, "fan")

@@ -58,9 +58,7 @@ def test_all_numbers_of_a_walk(broker: Any) -> None:
         return [node.statistics.channel_stats(channel) for channel in one.counted()[1]]
 
     assert broker.call(channels) == [walk.OF_PUBLISHER, walk.OF_CONSUMER]
-    octets = broker.call(
-        lambda node: node.statistics.connection_stats(next(iter(node.broker.connections.values())))
-    )
+    octets = broker.call(lambda node: node.statistics.connection_stats(next(iter(node.broker.connections.values()))))
     assert set(octets) == {"recv_oct", "recv_cnt", "send_oct", "send_cnt"}
     assert octets["recv_oct"] > octets["recv_cnt"] > 10 and octets["send_oct"] > octets["send_cnt"] > 10
     connection.close()

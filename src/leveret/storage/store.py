@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from leveret.core.contract import Queue
-from leveret.core.histogram import Histogram
 from leveret.core.glance import Reading
+from leveret.core.histogram import Histogram
 from leveret.core.journal import Journal
 from leveret.core.ledger import Ledger
 from leveret.core.queue import ClassicQueue

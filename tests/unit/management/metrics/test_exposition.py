@@ -30,7 +30,10 @@ def parsed(family: Family) -> list[tuple[str, dict[str, str], float]]:
 
 def test_a_gauge() -> None:
     family = Family("rabbitmq_queues", "gauge", "Queues that exist").add(3)
-    assert family_text(family) == "# HELP rabbitmq_queues Queues that exist\n# TYPE rabbitmq_queues gauge\nrabbitmq_queues 3\n"
+    assert (
+        family_text(family)
+        == "# HELP rabbitmq_queues Queues that exist\n# TYPE rabbitmq_queues gauge\nrabbitmq_queues 3\n"
+    )
     assert parsed(family) == [("rabbitmq_queues", {}, 3.0)]
 
 
