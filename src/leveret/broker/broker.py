@@ -156,7 +156,7 @@ class Broker:
         """What connections and the broker's own jobs hold of a segment, and dead letters on their way."""
         self._tell(lambda connection: connection.collect_located(number, found))
         for borrower in self.borrowers:
-            borrower.collect_located(number, found)
+            borrower.collect_located(number, found)  # type: ignore[no-untyped-call]
         self.office.collect_located(number, found)
 
     # ---- the catalog and its mirror

@@ -122,7 +122,7 @@ class Browsing:
     # ---- what is held
 
     async def held(self, queue: Queue) -> AsyncIterator[Held]:
-        """Everything that somebody has and has not acknowledged, by channel and in the order of delivery; leases last."""
+        """Everything that somebody has and has not acknowledged, by channel in the order of delivery; leases last."""
         looked = 0
         for connection in list(self._broker.connections.values()):
             for channel in list(connection.channels()):

@@ -1,14 +1,14 @@
 """What happens to the broker as a whole, told as it happens: things that come and go, connections, alarms.
 
-Keeps the last of them, so that whoever was away for a moment misses nothing, and tells everybody who listens. A listener
-that does not keep up loses its place and is told how many it has missed. Nothing is kept on disk and nothing about
-messages is told here."""
+Keeps the last of them, so that whoever was away for a moment misses nothing, and tells everybody who listens. One who
+does not keep up loses his place and is told how many he has missed. Nothing is kept on disk and nothing about messages
+is told here."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
@@ -79,7 +79,7 @@ class Events:
 
     # ---- listening
 
-    async def listen(self, after: int | None, wait_s: float) -> AsyncIterator[Event | int | None]:
+    async def listen(self, after: int | None, wait_s: float) -> AsyncGenerator[Event | int | None, None]:
         """Events behind the one with this id, or those from now on. A number is how many were missed; None comes when
         nothing has happened for so long. Ends with the broker."""
         signal = asyncio.Event()

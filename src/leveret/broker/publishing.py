@@ -12,6 +12,7 @@ from leveret.broker.broker import Broker
 from leveret.broker.gate import Gate
 from leveret.broker.topology import Requester
 from leveret.broker.vhost import octets
+from leveret.core.channel import Channel
 from leveret.core.contract import Queue
 from leveret.core.intake import Intake
 from leveret.core.outbox import Outbox
@@ -55,9 +56,10 @@ class Publishing:
                 raise SoftError(406, f"the {what} has {len(given)} octets of at most {NAME_OCTETS_MAX}")
         broker = self._broker
         journal = None if broker.store is None else broker.store.journal
+        outbox = Outbox([], [])
         intake = Intake(
             0,
-            Outbox([], []),
+            outbox,
             who.vhost.router,
             Gate(who.vhost, who.access),
             PAYLOAD_MAX,
@@ -71,6 +73,9 @@ class Publishing:
         intake.offer(bytes([len(name)]) + name + bytes([len(routing_key)]) + routing_key, properties, body)
         ((message, _, targets, _),) = intake.pending
         taken = intake.commit()
+        # Its counters are added to what channels that are gone have counted.
+        intake.flush_sizes()
+        broker.retired.add_channel(Channel(0, outbox, intake, None))
         broker.kick()
         self.published_total += 1
         found = tuple(target.record.name for target in targets if target.record is not None)

@@ -91,7 +91,8 @@ class Taps:
 
     async def watch(self, place: Any, spec: TapSpec, may: Callable[[], bool]) -> AsyncIterator[Tapped | Tally | None]:
         """None at once, when it is there; then messages as they come; a Tally when some were not shown, and as the last
-        word; None now and then when nothing comes. Ends when the queue or exchange is gone, when `may` says no more, and after its time."""
+        word; None now and then when nothing comes. Ends when the queue or exchange is gone, when `may` says no more,
+        and after its time."""
         if self._count >= TAPS_MAX or self._closed:
             raise SoftError(406, f"there are {TAPS_MAX} taps already, and there may not be more")
         tap = Tap(_wanted(spec.key), spec.truncate, BUFFER_COUNT, BUFFER_BYTES)

@@ -9,8 +9,8 @@ KNOWN_MAX = 1024
 
 
 class Tap:
-    """`wanted` is called with a routing key that was not seen before; None to take all keys. `following` is the next tap
-    at the same place."""
+    """`wanted` is called with a routing key that was not seen before; None to take all keys. `following` is the next
+    tap at the same place."""
 
     def __init__(self, wanted, truncate, count_max, bytes_max):
         self.wanted = wanted

@@ -9,9 +9,13 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from leveret.broker.browsing import Browsing
+from leveret.broker.dead_letters import DeadLetters
 from leveret.broker.definitions import DefinitionService
 from leveret.broker.parameters import ParameterService
+from leveret.broker.route_trace import RouteTrace
 from leveret.broker.streams import StreamService
+from leveret.broker.taps import Taps
 from leveret.broker.users import UserService
 from leveret.broker.vhosts import VhostService
 from leveret.errors import StartupError
@@ -34,12 +38,14 @@ SOCKET_PATH_OCTETS_MAX = 107
 def services_of(node: Node) -> Services:
     settings = node.settings
     users = UserService(node.broker)
+    streams = StreamService(node.broker, node.topology)
+    browsing = Browsing(node.broker, streams, node.checkouts)
     return Services(
         broker=node.broker,
         topology=node.topology,
         policies=node.policies,
         super_streams=node.super_streams,
-        streams=StreamService(node.broker, node.topology),
+        streams=streams,
         delayed=node.delayed,
         reprocessor=node.reprocessor,
         users=users,
@@ -49,6 +55,11 @@ def services_of(node: Node) -> Services:
         publishing=node.publishing,
         checkouts=node.checkouts,
         audit=node.audit,
+        browsing=browsing,
+        pauses=node.pauses,
+        dead_letters=DeadLetters(node.broker, browsing),
+        taps=Taps(node.broker),
+        route_trace=RouteTrace(node.broker),
         table=make_table(),
         node_name=settings.chosen_node_name,
         listeners=node.listening,
@@ -144,6 +155,9 @@ class Management:
             log.exception("the management API could not be started")
 
     async def stop(self) -> None:
+        # Whoever listens would else be waited for.
+        self.services.broker.events.close()
+        self.services.taps.close()
         if self._task is not None:
             await self._task
             self._task = None

@@ -14,6 +14,7 @@ from leveret.broker.audit import Audit
 from leveret.broker.broker import Broker
 from leveret.broker.checkouts import Checkouts
 from leveret.broker.delayed import Delayed
+from leveret.broker.pauses import Pauses
 from leveret.broker.policies import Policies
 from leveret.broker.publishing import Publishing
 from leveret.broker.recovery import recover
@@ -76,6 +77,7 @@ class Node:
         self.reprocessor = Reprocessor(self.broker)
         self.publishing = Publishing(self.broker, settings.limits.body_bytes_max)
         self.checkouts = Checkouts(self.broker, self.topology, settings.management.lease_s)
+        self.pauses = Pauses(self.broker)
         self.schedule = Schedule(self.broker, self.reprocessor, _plan(settings))
         self.statistics = Statistics(self.broker, settings.management.sample_interval_s, self._disk_free_bytes)
         self._session_settings = _session_settings(settings)
@@ -119,6 +121,7 @@ class Node:
         self.store.start(loop)
         self.broker.start(loop, self.kick)
         self.statistics.start(loop)
+        self.pauses.open()
         self.reprocessor.open(loop)
         self.schedule.open(loop)
         self._watch = self._make_watch(loop)

@@ -1,7 +1,7 @@
 """Messages between AMQP and JSON: what of one people see, and what they send.
 
-Names and shapes are RabbitMQ's. Numbers that JSON has no name for become plain ones, octets that are no text a note with
-their base64; a property in JSON must be of its very kind."""
+Names and shapes are RabbitMQ's. Numbers that JSON has no name for become plain ones, octets that are no text a note
+with their base64; a property in JSON must be of its very kind."""
 
 from __future__ import annotations
 
