@@ -61,8 +61,9 @@ class Broker:
         self.port = 0
         # Of the stream protocol; 0 if it is off.
         self.stream_port = 0
-        # Of the management API; 0 if it is off.
+        # Of the management API and of metrics; 0 if they are off.
         self.management_port = 0
+        self.metrics_port = 0
         # Of AMQP and of the stream protocol over TLS; 0 unless "listen.tls_port" and "listen.stream_tls_port" say so.
         self.tls_port = 0
         self.stream_tls_port = 0
@@ -134,6 +135,7 @@ class Broker:
         self.host, self.port = self.node.host, self.node.port
         self.stream_port = self.node.stream_port or 0
         self.management_port = self.node.management_port or 0
+        self.metrics_port = self.node.metrics_port or 0
         self.tls_port = self.node.tls_port or 0
         self.stream_tls_port = self.node.stream_tls_port or 0
         self._started.set()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
-import stat
+import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from leveret.errors import StartupError
 from leveret.management.api.table import make_table
 from leveret.management.http.server import HttpServer
 from leveret.management.services import ServedCertificate, Services
+from leveret.node.sockets import bound, bound_path
 from leveret.runtime.log import get_logger
 
 if TYPE_CHECKING:
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from leveret.node.node import Node
 
 log = get_logger(__name__)
-
-BACKLOG = 512
-# What the kernel takes for the path of a unix socket, without the octet at its end.
-SOCKET_PATH_OCTETS_MAX = 107
 
 
 def services_of(node: Node) -> Services:
@@ -60,6 +56,7 @@ def services_of(node: Node) -> Services:
         dead_letters=DeadLetters(node.broker, browsing),
         taps=Taps(node.broker),
         route_trace=RouteTrace(node.broker),
+        statistics=node.statistics,
         table=make_table(),
         node_name=settings.chosen_node_name,
         listeners=node.listening,
@@ -105,43 +102,16 @@ class Management:
         listen = self._node.settings.listen
         try:
             if listen.management_port != "off":
-                bound = _bound(listen.host, int(listen.management_port))
-                self._sockets.append(bound)
-                self.host, self.port = bound.getsockname()[:2]
+                made = bound(listen.host, int(listen.management_port), "the management API")
+                self._sockets.append(made)
+                self.host, self.port = made.getsockname()[:2]
             path = self._node.settings.chosen_socket
             if path is not None:
-                self._sockets.append(self._bound_path(path))
-        except OSError as error:
-            self.close_sockets()
-            raise StartupError(
-                f"cannot listen on {listen.host}:{listen.management_port} for the management API: {error.strerror}; "
-                "is another broker running there?"
-            ) from None
+                self._sockets.append(bound_path(path))
+                self._path = path
         except StartupError:
             self.close_sockets()
             raise
-
-    def _bound_path(self, path: str) -> socket.socket:
-        if len(os.fsencode(path)) > SOCKET_PATH_OCTETS_MAX:
-            raise StartupError(
-                f"the unix socket {path} has a longer name than the system takes ({SOCKET_PATH_OCTETS_MAX} bytes); "
-                'set listen.socket to a shorter one, or to "off"'
-            )
-        Path(path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Ours from a life that ended without a word: the store's lock says that nobody else lives here.
-        if os.path.lexists(path) and stat.S_ISSOCK(os.lstat(path).st_mode):
-            os.unlink(path)
-        bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            bound.bind(path)
-            os.chmod(path, 0o600)
-            bound.listen(BACKLOG)
-        except OSError as error:
-            bound.close()
-            raise StartupError(f"cannot listen on the unix socket {path}: {error.strerror}") from None
-        bound.setblocking(False)
-        self._path = path
-        return bound
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         self._task = loop.create_task(self._serve())
@@ -149,10 +119,15 @@ class Management:
     async def _serve(self) -> None:
         try:
             await self.server.start()
-            for bound in self._sockets:
-                await self.server.listen(bound)
+            for listening in self._sockets:
+                await self.server.listen(listening, self._context(listening))
         except Exception:
             log.exception("the management API could not be started")
+
+    def _context(self, listening: socket.socket) -> ssl.SSLContext | None:
+        certificates = self._node.certificates
+        speaks = self._node.settings.listen.management_tls and listening.family != socket.AF_UNIX
+        return certificates.front if speaks and certificates is not None else None
 
     async def stop(self) -> None:
         # Whoever listens would else be waited for.
@@ -168,22 +143,9 @@ class Management:
         """Unless they are being served: then whoever serves them closes them."""
         if self._task is not None:
             return
-        for bound in self._sockets:
-            bound.close()
+        for listening in self._sockets:
+            listening.close()
         self._sockets.clear()
         if self._path is not None:
             Path(self._path).unlink(missing_ok=True)
             self._path = None
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
-        bound.listen(BACKLOG)
-    except OSError:
-        bound.close()
-        raise
-    bound.setblocking(False)
-    return bound

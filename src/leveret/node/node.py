@@ -23,6 +23,8 @@ from leveret.broker.reprocess.schedule import Plan, Schedule
 from leveret.broker.statistics.statistics import Statistics
 from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import Topology
+from leveret.catalog import commands
+from leveret.catalog.records import GlobalParameter
 from leveret.errors import LeveretError, StartupError
 from leveret.management.services import Listening
 from leveret.node.auth import auth_settings, node_limits
@@ -31,6 +33,7 @@ from leveret.node.config.network import TlsSettings
 from leveret.node.config.settings import Settings
 from leveret.node.first_things import prepare
 from leveret.node.management import Management
+from leveret.node.metrics import Metrics
 from leveret.node.reload import changes
 from leveret.node.watch import Watch, watermark_bytes
 from leveret.runtime.clock import Clock
@@ -44,6 +47,8 @@ from leveret.session.settings import SessionSettings
 from leveret.session.stream.session import StreamSession
 from leveret.storage.store import Store, StoreSettings
 
+# As RabbitMQ calls it.
+CLUSTER_ID = "internal_cluster_id"
 # How long connections get to answer the close of a stopping node.
 STOP_DEADLINE_S = 3.0
 # How long a stopping node waits for its disk.
@@ -84,6 +89,7 @@ class Node:
         # Called with every reload, by whoever keeps settings of his own or has files to read again; may raise.
         self.on_reload: list[Callable[[Settings], None]] = [lambda chosen: self.reload_tls(chosen.tls)]
         self.management = Management(self)
+        self.metrics = Metrics(self)
         self._board: Switchboard | None = None
         self._listener: Listener | None = None
         self._stream_listener: Listener | None = None
@@ -119,6 +125,7 @@ class Node:
         self.store.on_failure = self._disk_failed
         self.store.kick = self.kick
         self.store.start(loop)
+        self._make_cluster_id()
         self.broker.start(loop, self.kick)
         self.statistics.start(loop)
         self.pauses.open()
@@ -128,6 +135,7 @@ class Node:
         self._watch.start()
         self.audit.start(loop)
         self.management.start(loop)
+        self.metrics.start(loop)
 
     def _make_watch(self, loop: asyncio.AbstractEventLoop) -> Watch:
         alarms = self.settings.alarms
@@ -175,6 +183,7 @@ class Node:
             self._stream_listener = self._open(self._board, listen.chosen_stream_port, self._stream_accepted)
         self._listen_for_tls(self._board)
         self.management.open()
+        self.metrics.open()
 
     def _listen_for_tls(self, board: Switchboard) -> None:
         if self.certificates is None:
@@ -202,6 +211,7 @@ class Node:
             if listener is not None:
                 listener.close()
         self.management.close_sockets()
+        self.metrics.close_socket()
 
     @property
     def watch(self) -> Watch | None:
@@ -248,6 +258,22 @@ class Node:
         """None if there is no management API over the network."""
         return self.management.port
 
+    @property
+    def metrics_port(self) -> int | None:
+        """None if there are no metrics."""
+        return self.metrics.port
+
+    @property
+    def cluster_id(self) -> str:
+        """Made once and kept, so that dashboards know the cluster under another name, too."""
+        kept = self.broker.catalog.global_parameters.get(CLUSTER_ID)
+        return str(kept.value) if kept is not None else ""
+
+    def _make_cluster_id(self) -> None:
+        if CLUSTER_ID not in self.broker.catalog.global_parameters:
+            made = GlobalParameter(CLUSTER_ID, f"leveret-cluster-id-{self.broker.dice.name()}")
+            self.broker.apply(commands.PutGlobalParameter(made))
+
     def listening(self) -> list[Listening]:
         """Every port that is open."""
         found = [Listening("amqp", self.host, self.port)]
@@ -260,7 +286,12 @@ class Node:
                 Listening("stream/ssl", self._stream_tls_listener.host, self._stream_tls_listener.port, tls=True)
             )
         if self.management.port is not None:
-            found.append(Listening("http", self.management.host, self.management.port))
+            tls = self.settings.listen.management_tls
+            found.append(Listening("https" if tls else "http", self.management.host, self.management.port, tls))
+        if self.metrics.port is not None:
+            tls = self.settings.listen.metrics_tls
+            protocol = "https/prometheus" if tls else "http/prometheus"
+            found.append(Listening(protocol, self.metrics.host, self.metrics.port, tls))
         return found
 
     def _accepted(self, pump: Pump) -> None:
@@ -308,6 +339,7 @@ class Node:
             pump.pause_reading()
         self.schedule.close()
         await self.management.stop()
+        await self.metrics.stop()
         self.checkouts.close()
         await self.audit.stop()
         await self.reprocessor.close()
