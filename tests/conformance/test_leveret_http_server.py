@@ -99,6 +99,9 @@ def test_no_other_site_is_let_in(api: Api) -> None:
     ):
         assert api.put(CHANGING, {"value": 1}, headers=headers).status == 403, headers
     assert api.get(CHANGING).status == 404
+    # A GET may take messages: an image in a page of another site does not.
+    assert api.get("/whoami", headers={"Sec-Fetch-Site": "cross-site"}).status == 403
+    assert api.get("//health/live", headers={"Sec-Fetch-Site": "cross-site"}).status == 200
     for headers in ({"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}, {}):
         assert api.put(CHANGING, {"value": 1}, headers=headers).status in (201, 204), headers
     own = api._url.removeprefix("http://")
@@ -259,3 +262,12 @@ def test_the_api_can_be_off() -> None:
     with Broker({"listen.management_port": "off"}) as broker:
         assert broker.management_port == 0
         assert broker.call(lambda node: node.management_port) is None
+
+
+def test_paths_without_api_before_them_if_the_settings_say_so(api: Api) -> None:
+    with Broker({"management.root_aliases": True}) as broker:
+        other = Api(broker)
+        assert other.put("//queues/%2F/q", {"durable": True}).status == 201
+        assert other.get("//queues/%2F/q").body == other.get("/queues/%2F/q").body
+        assert other.get("//users").status == 404
+    assert api.get("//queues/%2F/q").status == 404

@@ -85,6 +85,8 @@ class Services:
     listeners: Callable[[], list[Listening]] = field(default=list)
     small_body_bytes_max: int = SMALL_BODY_BYTES_MAX
     large_body_bytes_max: int = LARGE_BODY_BYTES_MAX
+    # Whether some paths need no /api before them.
+    root_aliases: bool = False
     # broker.statistics.Statistics: how numbers went lately; None where nobody keeps them.
     statistics: Any = None
     # As the settings have it; the global parameter cluster_name goes before it.

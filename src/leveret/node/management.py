@@ -62,6 +62,7 @@ def services_of(node: Node) -> Services:
         listeners=node.listening,
         small_body_bytes_max=settings.management.small_body_bytes_max,
         large_body_bytes_max=settings.management.body_bytes_max,
+        root_aliases=settings.management.root_aliases,
         cluster_name=settings.cluster_name,
         data_dir=settings.chosen_data_dir,
         mechanisms=settings.auth.mechanisms,

@@ -36,6 +36,8 @@ COMPRESS_IN_THREAD_FROM_BYTES = 65536
 STOP_DEADLINE_S = 1.0
 # How long a body may take to come.
 BODY_DEADLINE_S = 60.0
+# What may be asked for without /api before it, if the settings say so.
+ROOT_ALIASES = ("/queues", "/exchanges", "/bindings")
 OWN_SITE = ("same-origin", "none")
 READING = ("GET", "HEAD", "OPTIONS")
 
@@ -93,6 +95,8 @@ class HttpServer:
         """The route and the names in the path; or, for OPTIONS, None and the methods that there are."""
         # As it came over the wire, without what follows the question mark.
         raw_path = request.raw_path.partition("?")[0]
+        if self._services.root_aliases and raw_path.startswith(ROOT_ALIASES):
+            raw_path = f"/api{raw_path}"
         found = self._table.find(raw_path)
         if found is None:
             raise not_found()
@@ -125,9 +129,9 @@ class HttpServer:
         self._services.audit.note(actor, f"{route.method} {route.path}", {**ask.path, **ask.noted}, outcome, status)
 
     async def _answer(self, request: web.BaseRequest, route: Route, ask: Ask) -> Answer:
-        self._refuse_other_sites(request)
+        self._refuse_other_sites(request, route)
         ask.who = await self._identify(request, route, ask.peer_host)
-        self._check_rights(ask.who, route, ask.path)
+        self.check_rights(ask.who, route, ask.path)
         if request.method not in READING:
             octets = await self._read(request, route.size)
             if octets and request.content_type.startswith("multipart/"):
@@ -153,7 +157,7 @@ class HttpServer:
             return Nobody()
         return await identify(self._services.broker, header, peer_host)
 
-    def _check_rights(self, who: Identity, route: Route, path: dict[str, str]) -> None:
+    def check_rights(self, who: Identity, route: Route, path: dict[str, str]) -> None:
         if route.right is Login.NOBODY:
             return
         vhost = path.get("vhost")
@@ -166,16 +170,19 @@ class HttpServer:
         if vhost is not None and route.scope is Scope.SEE and not sees_vhost(who, vhost):
             raise not_authorised("User not authorised to access virtual host")
 
-    def _refuse_other_sites(self, request: web.BaseRequest) -> None:
-        """A page of another site cannot make a browser that knows our password change anything here."""
-        if request.method in READING:
-            return
+    def _refuse_other_sites(self, request: web.BaseRequest, route: Route) -> None:
+        """A page of another site cannot make a browser that knows our password do anything here. That goes for GET as
+        well: some of them take messages, and none is meant for other pages."""
         site = request.headers.get("Sec-Fetch-Site")
         origin = request.headers.get(hdrs.ORIGIN)
         if site is not None:
-            own = site in OWN_SITE
+            own = site in OWN_SITE or route.right is Login.NOBODY
         else:
-            own = origin is None or urlsplit(origin).netloc == request.headers.get(hdrs.HOST, "")
+            own = (
+                origin is None
+                or request.method in READING
+                or urlsplit(origin).netloc == request.headers.get(hdrs.HOST, "")
+            )
         if not own:
             raise HttpError(403, "forbidden", "requests from pages of other sites are refused")
 
