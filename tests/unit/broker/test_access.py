@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from leveret.broker import identity as identity_module
-from leveret.broker.access import CONFIGURE, READ, REMEMBERED_MAX, WRITE, Access
-from leveret.broker.identity import CatalogUser
+from leveret.broker.access import CONFIGURE, READ, REMEMBERED_MAX, WRITE, Access, Right, has, require, sees_vhost
+from leveret.broker.identity import CatalogUser, TokenBearer
+from leveret.broker.scopes import read_scopes
 from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
-from leveret.catalog.records import Permission
-from leveret.errors import SoftError
+from leveret.catalog.records import ExchangeRecord, Permission, TopicPermission, User
+from leveret.errors import Forbidden, SoftError
 from tests.unit.catalog.naming import catalog_of
 
 
@@ -110,3 +111,110 @@ def test_remembered_decisions_are_bounded_and_stay_right() -> None:
         assert not allows(access, WRITE, f"x{number}")
         assert len(access._remembered) <= REMEMBERED_MAX
     assert access._remembered
+
+
+# ---- routing keys
+
+TOPIC = ExchangeRecord("/", "t", "topic", True, False, False, {})
+DELAYED = ExchangeRecord("/", "d", "x-delayed-message", True, False, False, {"x-delayed-type": "topic"})
+DIRECT = ExchangeRecord("/", "x", "direct", True, False, False, {})
+
+
+def topic_access() -> tuple[Access, Catalog]:
+    patterns = [TopicPermission("ann", "/", name, "^w", "^r") for name in ("t", "d", "x")]
+    catalog = catalog_of(Permission("ann", "/", "", ".*", ".*"), *patterns)
+    return Access(CatalogUser(catalog, "ann"), "/"), catalog
+
+
+@pytest.mark.parametrize("exchange", [TOPIC, DELAYED], ids=lambda record: record.kind)
+def test_a_key_is_asked_for_where_exchanges_route_by_topic(exchange: ExchangeRecord) -> None:
+    access, _ = topic_access()
+    assert access.has_topics(exchange)
+    access.check_topic(WRITE, exchange, "w.a")
+    access.check_topic(READ, exchange, "r.a")
+    with pytest.raises(SoftError) as refusal:
+        access.check_topic(WRITE, exchange, "r.a")
+    assert refusal.value.code == 403
+    assert refusal.value.text == (
+        f"access to topic 'r.a' in exchange '{exchange.name}' in vhost '/' refused for user 'ann'"
+    )
+
+
+def test_other_exchanges_take_every_key() -> None:
+    access, _ = topic_access()
+    assert not access.has_topics(DIRECT)
+    access.check_topic(WRITE, DIRECT, "anything")
+
+
+def test_publishing_without_a_channel_asks_for_the_exchange_and_every_key() -> None:
+    access, _ = topic_access()
+    access.check_publish(TOPIC, ["w.a", "w.b"])
+    access.check_publish(DIRECT, ["anything"])
+    with pytest.raises(SoftError, match="topic 'x'"):
+        access.check_publish(TOPIC, ["w.a", "x"])
+    with pytest.raises(SoftError, match="access to exchange 't'"):
+        access_with()[0].check_publish(TOPIC, [])
+
+
+def test_keys_that_were_decided_are_forgotten_and_bounded() -> None:
+    access, catalog = topic_access()
+    access.check_topic(WRITE, TOPIC, "w")
+    catalog.apply(commands.PutTopicPermission(TopicPermission("ann", "/", "t", "^x", "")))
+    access.check_topic(WRITE, TOPIC, "w")
+    access.forget()
+    with pytest.raises(SoftError):
+        access.check_topic(WRITE, TOPIC, "w")
+    for number in range(REMEMBERED_MAX * 2):
+        access.check_topic(WRITE, TOPIC, f"x{number}")
+        assert len(access._remembered) <= REMEMBERED_MAX
+
+
+def test_new_rights_take_the_place_of_old_ones() -> None:
+    access, _ = access_with(write=".*")
+    assert allows(access, WRITE, "q")
+    access.renew(TokenBearer("ann", read_scopes(["read:*/*"], ""), None))
+    assert not allows(access, WRITE, "q") and allows(access, READ, "q")
+
+
+# ---- operators
+
+
+def operator(*tags: str) -> CatalogUser:
+    return CatalogUser(catalog_of(User("ann", "", tags), Permission("ann", "/", "", "", "")), "ann")
+
+
+@pytest.mark.parametrize(
+    ("tag", "rights"),
+    [
+        ("administrator", {"MANAGEMENT", "POLICYMAKER", "MONITORING", "ADMINISTRATOR"}),
+        ("monitoring", {"MANAGEMENT", "MONITORING"}),
+        ("policymaker", {"MANAGEMENT", "POLICYMAKER"}),
+        ("management", {"MANAGEMENT"}),
+        ("impersonator", {"IMPERSONATOR"}),
+        ("other", set()),
+    ],
+)
+def test_what_a_tag_gives(tag: str, rights: set[str]) -> None:
+    assert {right.name for right in Right if has(operator(tag), right)} == rights
+
+
+def test_a_right_is_required_and_the_virtual_host_must_be_open() -> None:
+    require(operator("management"), Right.MANAGEMENT)
+    require(operator("management"), Right.MANAGEMENT, "/")
+    with pytest.raises(Forbidden, match="Not administrator user"):
+        require(operator("management"), Right.ADMINISTRATOR)
+    # An administrator, too, needs a permission there.
+    with pytest.raises(Forbidden, match="User not authorised to access virtual host"):
+        require(operator("administrator"), Right.MANAGEMENT, "other")
+
+
+def test_who_sees_which_virtual_hosts() -> None:
+    seen = {tag: [sees_vhost(operator(tag), vhost) for vhost in ("/", "other")]
+            for tag in ("administrator", "monitoring", "policymaker", "management", "none")}  # fmt: skip
+    assert seen == {
+        "administrator": [True, True],
+        "monitoring": [True, True],
+        "policymaker": [True, False],
+        "management": [True, False],
+        "none": [False, False],
+    }
