@@ -40,7 +40,7 @@ class Published:
 class Publishing:
     def __init__(self, broker: Broker, body_bytes_max: int) -> None:
         self._broker = broker
-        self._body_bytes_max = body_bytes_max
+        self.body_bytes_max = body_bytes_max
         self.published_total = 0
 
     @property
@@ -63,7 +63,7 @@ class Publishing:
             who.vhost.router,
             Gate(who.vhost, who.access),
             PAYLOAD_MAX,
-            self._body_bytes_max,
+            self.body_bytes_max,
             journal,
             broker.office,
         )

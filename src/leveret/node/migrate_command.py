@@ -71,10 +71,10 @@ def _converted(conf: Path, definitions: Path | None, definitions_out: Path | Non
     if definitions is not None:
         import msgspec
 
-        from leveret.node.migrate.definitions import adapt
+        from leveret.node.migrate.definitions import adapt, refusals
 
         adapted, told = adapt(_read_json(definitions), str(definitions))
-        findings = [*findings, *told]
+        findings = [*findings, *told, *refusals(adapted, str(definitions))]
         made = msgspec.json.format(msgspec.json.encode(adapted), indent=2).decode() + "\n"
         for parameter in adapted.get("global_parameters", ()):
             # Where `rabbitmqctl set_cluster_name` keeps it.

@@ -153,18 +153,21 @@ class Node:
         """Takes over what can change while the node runs, and gives the keys that did. If something of it cannot be
         used it raises, and nothing has changed."""
         before, changed = self.settings, changes(self.settings, settings)
+        # First whoever may refuse.
+        auth = auth_settings(changed.settings)
         self.settings = changed.settings
         try:
-            # First whoever may refuse.
-            auth = auth_settings(self.settings)
             for told in self.on_reload:
                 told(self.settings)
         except LeveretError:
             self.settings = before
             raise
-        self._session_settings = _session_settings(self.settings)
-        self.broker.logins.configure(auth)
+        if auth != self.broker.logins.settings:
+            self.broker.logins.configure(auth)
         self.broker.limits.node = node_limits(self.settings)
+        self.publishing.body_bytes_max = self.settings.limits.body_bytes_max
+        self.checkouts.lease_s = self.settings.management.lease_s
+        self._session_settings = _session_settings(self.settings)
         if self._watch is not None and any(key.startswith("alarms.") for key in changed.live):
             alarms = self.settings.alarms
             memory = watermark_bytes(alarms.memory_watermark, memory_limit_bytes())

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from leveret.errors import StartupError
+from leveret.errors import ConfigError, StartupError
 from leveret.node.config.loading import load_settings
 from leveret.node.node import Node
 from leveret.node.reload import changes
@@ -94,6 +94,38 @@ def test_the_schedule_of_dead_letters_follows() -> None:
             time.sleep(0.01)
         assert broker.call(lambda node: node.schedule.runs_total) > 0
         assert before.runs_total == 0
+
+
+def test_logins_follow() -> None:
+    with Broker() as broker:
+        logins = broker.call(lambda node: node.broker.logins)
+        before = logins.settings
+        reloaded(broker, limits__heartbeat_s=1)
+        assert logins.settings is before
+        assert reloaded(broker, auth__loopback_users=["ann"], auth__failures_max=7) == [
+            "auth.loopback_users",
+            "auth.failures_max",
+        ]
+        assert (logins.settings.loopback_users, logins.settings.failures_max) == (("ann",), 7)
+
+
+def test_limits_of_the_node_follow() -> None:
+    with Broker() as broker:
+        reloaded(
+            broker, limits__connections_max=1, limits__channels_max=2, limits__body_bytes_max=3, management__lease_s=7
+        )
+        limits = broker.call(lambda node: node.broker.limits.node)
+        assert (limits.connections_max, limits.channels_max) == (1, 2)
+        assert broker.call(lambda node: (node.publishing.body_bytes_max, node.checkouts.lease_s)) == (3, 7)
+
+
+def test_a_key_for_tokens_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
+    tokens = {"auth__tokens__enabled": True, "auth__tokens__audience": "a"}
+    with Broker() as broker:
+        with pytest.raises(ConfigError, match=r"auth\.tokens\.keys\.one: cannot read .*none\.pem: No such file"):
+            reloaded(broker, limits__channel_max=7, auth__tokens__keys={"one": f"{tmp_path}/none.pem"}, **tokens)
+        assert broker.call(lambda node: node.settings.limits.channel_max) == 2047
+        assert broker.call(lambda node: node.broker.logins.settings.tokens) is None
 
 
 def test_the_management_api_follows() -> None:

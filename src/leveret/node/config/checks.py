@@ -79,7 +79,7 @@ def _check_auth(auth: AuthSettings) -> Iterator[Problem]:
     yield from _check_name("auth.default_user", auth.default_user, may_be_empty=True)
     yield from _check_name("auth.default_vhost", auth.default_vhost)
     tokens = auth.tokens
-    if tokens.jwks_url and not re.match(r"https://[^/\s]|http://(127\.0\.0\.1|\[::1\]|localhost)[:/]", tokens.jwks_url):
+    if tokens.jwks_url and not re.match(r"https://[^/\s]", tokens.jwks_url):
         yield "auth.tokens.jwks_url", f"auth.tokens.jwks_url is {tokens.jwks_url!r}; it must begin with https://"
     if tokens.enabled:
         if not tokens.keys and not tokens.jwks_url:

@@ -1,16 +1,21 @@
 """RabbitMQ's definitions, made fit for us: what we do not have is changed or left out, and said.
 
 An import is all or nothing, so that one queue of a type that is not there would keep everything out. What is left is
-checked by the same rules as a declaration."""
+checked by the same rules as a declaration, and then as an import."""
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from leveret.broker.broker import Broker
+from leveret.broker.definitions import DefinitionService
+from leveret.broker.users import UserService
 from leveret.catalog.json_tables import table_from_json
 from leveret.catalog.passwords import ALGORITHMS, RABBIT_SHA256, read_hash
 from leveret.catalog.patterns import compile_pattern
@@ -21,6 +26,9 @@ from leveret.node.migrate.findings import CHANGED, IGNORED, TAKEN, UNSUPPORTED, 
 from leveret.queues.queue_type import ARGUMENT_CHECKS, check_dead_letter_exchange
 from leveret.queues.registry import DEFAULT, known_kind, queue_type
 from leveret.routing.registry import EXCHANGE_TYPE_NAMES, exchange_type
+from leveret.runtime.clock import Clock
+from leveret.runtime.dice import Dice
+from leveret.storage.store import Store, StoreSettings
 
 SECTIONS = (
     *("users", "vhosts", "permissions", "topic_permissions", "parameters", "global_parameters"),
@@ -218,6 +226,21 @@ def adapt(definitions: Any, place: str) -> tuple[Thing, list[Finding]]:
         counts[section] = len(made[section])
     told = ", ".join(f"{count} {section.replace('_', ' ')}" for section, count in counts.items() if count)
     return made, [Finding(TAKEN, "definitions", told or "there are none", place), *adaptation.findings]
+
+
+def refusals(definitions: Thing, place: str) -> list[Finding]:
+    """What an import into an empty broker would still refuse, by the broker's own judgement."""
+    dice = Dice()
+    # Streams need a data directory, if only to be judged.
+    with tempfile.TemporaryDirectory(prefix="leveret-") as folder:
+        store = Store(Path(folder), StoreSettings(), dice.number)
+        broker = Broker(dice, Clock(), store)
+        try:
+            plan = DefinitionService(broker, UserService(broker)).compare(definitions)
+        finally:
+            store.abandon()
+            broker.close()
+    return [Finding(UNSUPPORTED, f"import of {where}", text, place) for where, text in plan.problems]
 
 
 def _adapted(given: Any, section: str, place: str, adapter: Callable[[Thing], Thing | None]) -> list[Thing]:

@@ -87,7 +87,6 @@ def test_what_does_not_fit_is_refused(settings: dict[str, Any], problems: list[s
         {"auth.default_user": "", "auth.default_password": ""},
         TOKENS,
         {**TOKENS, "auth.tokens.keys": {}, "auth.tokens.jwks_url": "https://idp.example/keys"},
-        {"auth.tokens.jwks_url": "http://127.0.0.1:8080/keys"},
         {"alarms.memory_watermark": 1, "alarms.disk_free_bytes_min": 0},
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leveret.errors import ConfigError
-from leveret.node.migrate.definitions import adapt
+from leveret.node.migrate.definitions import adapt, refusals
 from leveret.node.migrate.findings import CHANGED, IGNORED, TAKEN, UNSUPPORTED
 
 SHA256 = "rabbit_password_hashing_sha256"
@@ -73,6 +73,7 @@ def test_what_we_have_stays_as_it_is() -> None:
     made, told = adapted(**given)
     assert made == given
     assert told == []
+    assert refusals(made, "defs.json") == []
 
 
 def test_a_queue_of_a_type_that_is_not_there_becomes_classic() -> None:
@@ -168,6 +169,15 @@ def test_a_pattern_that_cannot_be_used_is_left_out() -> None:
     made, told = adapted(permissions=[permission])
     assert made["permissions"] == []
     assert told[0][1] == "permission of 'u' in vhost '/'"
+
+
+def test_what_the_import_would_still_refuse_is_told() -> None:
+    binding = {"vhost": "/", "source": "amq.direct", "destination": "gone", "destination_type": "queue"}
+    made, told = adapted(vhosts=[{"name": "/"}], bindings=[{**binding, "routing_key": "", "arguments": {}}])
+    assert told == []
+    (finding,) = refusals(made, "defs.json")
+    assert (finding.verdict, finding.place) == (UNSUPPORTED, "defs.json")
+    assert finding.what.startswith("import of bindings[0]") and "gone" in finding.text
 
 
 @pytest.mark.parametrize(
