@@ -125,6 +125,8 @@ def test_what_the_broker_knows_of_a_connection(scene: TlsScene) -> None:
         )
     assert ciphers[-1].startswith("tlsv1.3 ")
     assert ciphers[0] == ""
+    listening = scene.broker.call(lambda node: {(each.protocol, each.port) for each in node.listening() if each.tls})
+    assert listening == {("amqp", scene.broker.tls_port), ("stream", scene.broker.stream_tls_port)}
 
 
 # ---- handshakes

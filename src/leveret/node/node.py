@@ -283,11 +283,9 @@ class Node:
         if self._stream_listener is not None:
             found.append(Listening("stream", self._stream_listener.host, self._stream_listener.port))
         if self._tls_listener is not None:
-            found.append(Listening("amqp/ssl", self._tls_listener.host, self._tls_listener.port, tls=True))
+            found.append(Listening("amqp", self._tls_listener.host, self._tls_listener.port, tls=True))
         if self._stream_tls_listener is not None:
-            found.append(
-                Listening("stream/ssl", self._stream_tls_listener.host, self._stream_tls_listener.port, tls=True)
-            )
+            found.append(Listening("stream", self._stream_tls_listener.host, self._stream_tls_listener.port, tls=True))
         if self.management.port is not None:
             tls = self.settings.listen.management_tls
             found.append(Listening("https" if tls else "http", self.management.host, self.management.port, tls))
