@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +29,7 @@ vm_memory_high_watermark.relative = 0.9
 class RabbitNode:
     """A server with its files: where it listens and what an operator can do to it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, plugins: Sequence[str] = (), configuration: str = "") -> None:
         self.host = "127.0.0.1"
         self.port = free_port()
         self.directory = directory
@@ -54,8 +54,8 @@ class RabbitNode:
             # Idle schedulers sleep instead of spinning: the machine has other work.
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+sbwt none +sbwtdcpu none +sbwtdio none",
         }
-        (directory / "enabled_plugins").write_text("[].\n")
-        (directory / "rabbitmq.conf").write_text(_CONFIGURATION)
+        (directory / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
+        (directory / "rabbitmq.conf").write_text(_CONFIGURATION + configuration)
 
     def control(self, *arguments: str) -> str:
         """Runs one `rabbitmqctl` command and gives what it printed."""
@@ -96,12 +96,12 @@ class RabbitNode:
 
 
 @contextmanager
-def running_rabbitmq() -> Iterator[RabbitNode]:
+def running_rabbitmq(plugins: Sequence[str] = (), configuration: str = "") -> Iterator[RabbitNode]:
     """Starts a server on a free port and ends it with all its children and files."""
     if not (_SCRIPTS / "rabbitmq-server").exists():
         pytest.skip("rabbitmq-server is missing; install with: apt-get install rabbitmq-server")
     directory = Path(tempfile.mkdtemp(prefix="leveret-rabbitmq-"))
-    node = RabbitNode(directory)
+    node = RabbitNode(directory, plugins, configuration)
     port_mapper = spawn(["epmd"], node.log, node.environment)
     try:
         node.start()

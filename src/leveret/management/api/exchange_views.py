@@ -106,15 +106,15 @@ def get_exchange(ask: Ask) -> Described:
     "GET", "/api/exchanges/{vhost}/{exchange}/bindings/source", Right.MANAGEMENT, "The bindings that an exchange has"
 )
 def get_bindings_from(ask: Ask) -> list[Described]:
-    record = find_exchange(ask).record
-    topology = ask.services.broker.catalog.topologies[record.vhost]
-    if record.name == "":
-        return [described(default_binding(record.vhost, name)) for name in sorted(topology.queues)]
-    return [described(binding) for binding in in_order(topology.bindings_from.get(record.name, {}).values())]
+    vhost, name = ask.vhost.name, ask.exchange_name
+    topology = ask.services.broker.catalog.topologies[vhost]
+    if name == "":
+        return [described(default_binding(vhost, queue)) for queue in sorted(topology.queues)]
+    return [described(binding) for binding in in_order(topology.bindings_from.get(name, {}).values())]
 
 
 @route("GET", "/api/exchanges/{vhost}/{exchange}/bindings/destination", Right.MANAGEMENT, "What leads to an exchange")
 def get_bindings_to(ask: Ask) -> list[Described]:
-    record = find_exchange(ask).record
-    topology = ask.services.broker.catalog.topologies[record.vhost]
-    return [described(binding) for binding in in_order(topology.bindings_to.get((False, record.name), {}).values())]
+    topology = ask.services.broker.catalog.topologies[ask.vhost.name]
+    inbound = topology.bindings_to.get((False, ask.exchange_name), {})
+    return [described(binding) for binding in in_order(inbound.values())]

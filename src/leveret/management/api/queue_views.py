@@ -270,7 +270,9 @@ def get_queue(ask: Ask) -> Described:
 
 @route("GET", "/api/queues/{vhost}/{queue}/bindings", Right.MANAGEMENT, "What leads to a queue")
 def get_queue_bindings(ask: Ask) -> list[Described]:
-    record = find_queue(ask).record
-    topology = ask.services.broker.catalog.topologies[record.vhost]
-    inbound = topology.bindings_to.get((True, record.name), {}).values()
-    return [described(binding) for binding in [default_binding(record.vhost, record.name), *in_order(inbound)]]
+    """None for a queue that is not there, as in RabbitMQ."""
+    vhost, name = ask.vhost.name, ask.path["queue"]
+    topology = ask.services.broker.catalog.topologies[vhost]
+    own = [default_binding(vhost, name)] if name in topology.queues else []
+    inbound = topology.bindings_to.get((True, name), {}).values()
+    return [described(binding) for binding in [*own, *in_order(inbound)]]
