@@ -29,9 +29,12 @@ class RollingFile:
             return
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         octets = b"".join(line + b"\n" for line in lines)
-        fd = os.open(self.path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fd = os.open(self.path(), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             size = os.fstat(fd).st_size
+            if size and os.pread(fd, 1, size - 1) != b"\n":
+                # A crash tore the last line; the next one is not to suffer for it.
+                octets = b"\n" + octets
             view = memoryview(octets)
             while view:
                 view = view[os.write(fd, view) :]
@@ -60,7 +63,8 @@ class RollingFile:
                     file.seek(start)
                     lines = file.read().split(b"\n")
             except FileNotFoundError:
-                break
+                # The newest is made with its first line.
+                continue
             bytes_max -= size - start
             found = [line for line in lines[1 if start else 0 :] if line] + found
         return found[-count:]
