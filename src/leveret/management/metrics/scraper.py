@@ -28,6 +28,7 @@ NODE_GROUPS: Final[dict[str, Callable[[Source, Totals], list[Family]]]] = {
     "connection_churn_metrics": lambda source, totals: node_families.churn(totals),
     "node_coarse_metrics": node_families.room,
     "node_metrics": lambda source, totals: node_families.limits(source),
+    "node_persister_metrics": node_families.disk,
     "auth_attempt_metrics": lambda source, totals: node_families.logins(source),
 }
 EVERY_FAMILY: Final = frozenset(
@@ -90,6 +91,7 @@ class Scraper:
             node_families.alarms(source),
             node_families.room(source, totals),
             node_families.limits(source),
+            node_families.disk(source, totals),
             node_families.churn(totals),
             node_families.logins(source),
             message_families.messages(totals),
