@@ -1,5 +1,6 @@
 """What a broker tells Prometheus is what its clients have done; and RabbitMQ's own dashboards find all they ask for."""
 
+import re
 import subprocess
 from collections.abc import Iterator
 
@@ -7,6 +8,7 @@ import pika
 import pytest
 
 from tests.conformance.metrics_scene import Metrics, metrics_of
+from tests.conformance.prometheus_process import ROOT
 from tests.conformance.rabbitmq_dashboards import OLDER_OVERVIEWS, OVERVIEW, SIZE_BOUNDS, STREAM
 
 DETAILED = (
@@ -92,6 +94,18 @@ def test_leveret_tells_how_long_things_take(metrics: Metrics, channel: Channel) 
     assert metrics.value("leveret_time_in_queue_seconds_count") > 0
     assert metrics.value("rabbitmq_io_sync_ops_total") > 0
     channel.queue_delete("times")
+
+
+def test_the_documents_name_every_metric_of_ours(metrics: Metrics) -> None:
+    text = (ROOT / "docs/monitoring.md").read_text()
+    named = set(re.findall(r"`(leveret_[a-z_]+)`", text[text.index("## Leveret's own metrics") :]))
+    emitted = {
+        found
+        for path in ("/metrics", "/metrics/per-object", "/metrics/memory-breakdown")
+        for found in re.findall(r"# TYPE (leveret_\S+)", metrics.text(path))
+    }
+    # Those two need what this broker has not.
+    assert named - {"leveret_", "leveret_http_leases", "leveret_tls_certificate_expiry_timestamp_seconds"} == emitted
 
 
 # ---- numbers
@@ -199,7 +213,12 @@ def test_promtool_likes_it(metrics: Metrics, channel: Channel, path: str) -> Non
     channel.queue_declare('any "name" \\ at all é')
     channel.queue_declare("a stream", durable=True, arguments={"x-queue-type": "stream"})
     done = subprocess.run(
-        ["promtool", "check", "metrics"], input=metrics.text(path), capture_output=True, text=True, timeout=60, check=False
+        ["promtool", "check", "metrics"],
+        input=metrics.text(path),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
     for queue in ('any "name" \\ at all é', "a stream"):

@@ -85,9 +85,13 @@ CHANNEL_TABLES: Final = (
                 "channel_messages_delivered_ack_total", "Deliveries to be acknowledged", lambda c: c.tally.deliver
             ),
             _counter(
-                "channel_messages_delivered_total", "Deliveries without acknowledgement", lambda c: c.tally.deliver_no_ack
+                "channel_messages_delivered_total",
+                "Deliveries without acknowledgement",
+                lambda c: c.tally.deliver_no_ack,
             ),
-            _counter("channel_messages_redelivered_total", "Deliveries that were not the first", lambda c: c.tally.redeliver),
+            _counter(
+                "channel_messages_redelivered_total", "Deliveries that were not the first", lambda c: c.tally.redeliver
+            ),
             _counter("channel_messages_acked_total", "Acknowledgements", lambda c: c.tally.ack),
             _counter("channel_get_empty_total", "Gets that found nothing", lambda c: c.tally.get_empty),
         ),
@@ -110,7 +114,11 @@ CONNECTION_TABLES: Final = (
             _counter("connection_outgoing_packets_total", "Sends", lambda c: c.sent_count),
             _gauge("connection_channels", "Open channels", lambda c: c.channel_count),
             Column(
-                "connection_pending_bytes", "gauge", "Octets that wait to be sent", lambda c: c.pending_bytes, "leveret_"
+                "connection_pending_bytes",
+                "gauge",
+                "Octets that wait to be sent",
+                lambda c: c.pending_bytes,
+                "leveret_",
             ),
         ),
     ),

@@ -72,7 +72,9 @@ def dead_letters(source: Source, totals: Totals) -> list[Family]:
     labels = (("queue_type", CLASSIC_TYPE), ("dead_letter_strategy", CARRIED))
     found = [family("rabbitmq_global_messages_dead_lettered_confirmed_total", "counter", text, taken, labels)]
     for reason, text in LETTERS.items():
-        counted = Family(f"rabbitmq_global_messages_dead_lettered_{reason}_total", "counter", f"Messages that left {text}")
+        counted = Family(
+            f"rabbitmq_global_messages_dead_lettered_{reason}_total", "counter", f"Messages that left {text}"
+        )
         for (of_reason, queue_type, strategy), count in totals.dead_lettered.items():
             if of_reason == reason:
                 counted.add(count, (("queue_type", queue_type), ("dead_letter_strategy", strategy)))

@@ -16,7 +16,6 @@ from leveret.management.metrics.sums import QueueSums
 from leveret.runtime import process
 from leveret.runtime.network import DESCRIPTORS_KEPT
 
-
 # As logins and as RabbitMQ's metrics call them.
 PROTOCOLS: Final = {"amqp": "amqp091", "stream": "stream", "http": "http"}
 
@@ -191,7 +190,9 @@ def own(source: Source, totals: Totals, sums: QueueSums) -> list[Family]:
         family("leveret_received_bytes_total", "counter", "Octets that clients have sent", totals.bytes_received),
         family("leveret_sent_bytes_total", "counter", "Octets that were sent to clients", totals.bytes_sent),
         family("leveret_messages_delayed", "gauge", "Messages that are not due yet", totals.messages_delayed),
-        family("leveret_replay_messages_total", "counter", "Dead letters that jobs sent back to work", source.replayed()),
+        family(
+            "leveret_replay_messages_total", "counter", "Dead letters that jobs sent back to work", source.replayed()
+        ),
     ]
     if source.http_leases is not None:
         text = "Messages that were handed out over HTTP and are not settled yet"
@@ -207,7 +208,9 @@ def own(source: Source, totals: Totals, sums: QueueSums) -> list[Family]:
 
 def times(totals: Totals) -> list[Family]:
     return [
-        Family(f"leveret_{name}_seconds", "histogram", TIMES[name]).add_histogram(spread.bounds, spread.counts, spread.sum)
+        Family(f"leveret_{name}_seconds", "histogram", TIMES[name]).add_histogram(
+            spread.bounds, spread.counts, spread.sum
+        )
         for name, spread in sorted(totals.times.items())
     ]
 

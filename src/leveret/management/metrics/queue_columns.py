@@ -179,7 +179,9 @@ EXCHANGE_TABLES: Final = (
     Table(
         "exchange_metrics",
         (
-            _counter("exchange_messages_published_total", "Messages that came to an exchange", lambda x: x.published_total),
+            _counter(
+                "exchange_messages_published_total", "Messages that came to an exchange", lambda x: x.published_total
+            ),
             _counter(
                 "exchange_messages_routed_total", "Copies that went on to queues", lambda x: x.routed_total, "leveret_"
             ),

@@ -27,7 +27,9 @@ def test_the_configuration_is_valid() -> None:
 
 
 def test_the_rules_are_valid() -> None:
-    promtool("check", "rules", "--lint=all", "--lint-fatal", *(str(PROMETHEUS / n) for n in ("recording.yml", "alerts.yml")))
+    promtool(
+        "check", "rules", "--lint=all", "--lint-fatal", *(str(PROMETHEUS / n) for n in ("recording.yml", "alerts.yml"))
+    )
 
 
 def test_alerts_fire_when_they_should() -> None:

@@ -30,7 +30,10 @@ def parsed(family: Family) -> list[tuple[str, dict[str, str], float]]:
 
 def test_a_gauge() -> None:
     family = Family("rabbitmq_queues", "gauge", "Queues that exist").add(3)
-    assert family_text(family) == "# HELP rabbitmq_queues Queues that exist\n# TYPE rabbitmq_queues gauge\nrabbitmq_queues 3\n"
+    assert (
+        family_text(family)
+        == "# HELP rabbitmq_queues Queues that exist\n# TYPE rabbitmq_queues gauge\nrabbitmq_queues 3\n"
+    )
     assert parsed(family) == [("rabbitmq_queues", {}, 3.0)]
 
 
@@ -53,7 +56,7 @@ def test_a_histogram_is_summed_up() -> None:
 
 
 def test_a_histogram_needs_a_count_for_each_bucket() -> None:
-    with pytest.raises(ValueError, match="shorter|longer"):
+    with pytest.raises(ValueError, match=r"shorter|longer"):
         Family("x_seconds", "histogram", "Time").add_histogram((0.1, 2.0), (4, 0), 1)
 
 

@@ -114,6 +114,7 @@ def test_an_error_is_answered_as_one(caplog: pytest.LogCaptureFixture) -> None:
         raise RuntimeError("cannot count")
 
     object.__setattr__(scene.source, "replayed", broken)
+
     # Errors come before anything was sent only if little was written before them.
     async def visit(client: aiohttp.ClientSession, url: str) -> None:
         async with client.get(url + "/metrics") as answer:
