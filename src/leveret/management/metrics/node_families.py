@@ -13,7 +13,7 @@ from leveret.broker.statistics.totals import Totals
 from leveret.management.metrics.exposition import Family, Kind, Labels, Number
 from leveret.management.metrics.source import Source
 from leveret.management.metrics.sums import QueueSums
-from leveret.management.node_facts import process_facts
+from leveret.runtime import process
 from leveret.runtime.network import DESCRIPTORS_KEPT
 
 # As logins and as RabbitMQ's metrics call them.
@@ -80,7 +80,7 @@ def churn(totals: Totals) -> list[Family]:
 def room(source: Source, totals: Totals) -> list[Family]:
     """What is used of memory, disk and descriptors."""
     found = [family("rabbitmq_process_open_tcp_sockets", "gauge", "Clients that are connected", totals.connections)]
-    descriptors = process_facts().descriptors_used
+    descriptors = process.descriptors_used()
     # Not every system says.
     if descriptors:
         found.append(family("rabbitmq_process_open_fds", "gauge", "Open file descriptors", descriptors))
@@ -95,7 +95,7 @@ def room(source: Source, totals: Totals) -> list[Family]:
 
 
 def limits(source: Source) -> list[Family]:
-    descriptors = process_facts().descriptors_max
+    descriptors = process.descriptors_max()
     text = "How many clients it has file descriptors for"
     sockets = max(0, descriptors - DESCRIPTORS_KEPT)
     uptime_s = max(0.0, source.broker.clock.wall() - source.started_at)
@@ -111,6 +111,26 @@ def limits(source: Source) -> list[Family]:
         text = "At how little free disk publishers are blocked"
         found.append(family("rabbitmq_disk_space_available_limit_bytes", "gauge", text, watched.disk_free_bytes_min))
     return found
+
+
+def disk(source: Source, totals: Totals) -> list[Family]:
+    """What the store has read and written; nothing of a broker that keeps nothing."""
+    store = source.broker.store
+    if store is None:
+        return []
+    io = store.io_totals()
+    sync = totals.times.get("fsync")
+    return [
+        family(f"rabbitmq_io_{name}_total", "counter", text, value)
+        for name, text, value in (
+            ("read_ops", "Reads from the data directory", io.reads),
+            ("read_bytes", "Octets read from the data directory", io.read_bytes),
+            ("write_ops", "Writes to the data directory", io.writes),
+            ("write_bytes", "Octets written to the data directory", io.written_bytes),
+            ("sync_ops", "Syncs of the data directory", io.syncs),
+            ("sync_time_seconds", "How long syncs took, all together", 0.0 if sync is None else sync.sum),
+        )
+    ]
 
 
 def alarms(source: Source) -> list[Family]:

@@ -28,6 +28,7 @@ NODE_GROUPS: Final[dict[str, Callable[[Source, Totals], list[Family]]]] = {
     "connection_churn_metrics": lambda source, totals: node_families.churn(totals),
     "node_coarse_metrics": node_families.room,
     "node_metrics": lambda source, totals: node_families.limits(source),
+    "node_persister_metrics": node_families.disk,
     "auth_attempt_metrics": lambda source, totals: node_families.logins(source),
 }
 EVERY_FAMILY: Final = frozenset(
@@ -90,6 +91,7 @@ class Scraper:
             node_families.alarms(source),
             node_families.room(source, totals),
             node_families.limits(source),
+            node_families.disk(source, totals),
             node_families.churn(totals),
             node_families.logins(source),
             message_families.messages(totals),
@@ -129,17 +131,18 @@ class Scraper:
             lags = await self._rows.lags(rows, pace) if streams else ()
             async for text in self._write(streams, lags, wanted, pace):
                 yield text
-        for tables, found in (
-            (EXCHANGE_TABLES, lambda: self._rows.exchanges(wanted.vhosts)),
-            (VHOST_TABLES, lambda: self._rows.vhosts(wanted.vhosts)),
-        ):
-            if chosen := columns_of(tables, wanted.families):
-                async for text in self._write(chosen, found(), wanted, pace):
-                    yield text
-        for tables, gather in ((CHANNEL_TABLES, self._rows.channels), (CONNECTION_TABLES, self._rows.connections)):
-            if chosen := columns_of(tables, wanted.families):
-                async for text in self._write(chosen, await gather(pace), wanted, pace):
-                    yield text
+        if chosen := columns_of(EXCHANGE_TABLES, wanted.families):
+            async for text in self._write(chosen, self._rows.exchanges(wanted.vhosts), wanted, pace):
+                yield text
+        if chosen := columns_of(VHOST_TABLES, wanted.families):
+            async for text in self._write(chosen, self._rows.vhosts(wanted.vhosts), wanted, pace):
+                yield text
+        if chosen := columns_of(CHANNEL_TABLES, wanted.families):
+            async for text in self._write(chosen, await self._rows.channels(pace), wanted, pace):
+                yield text
+        if chosen := columns_of(CONNECTION_TABLES, wanted.families):
+            async for text in self._write(chosen, await self._rows.connections(pace), wanted, pace):
+                yield text
 
     @staticmethod
     def _write(columns: Iterable[Column], rows: Sequence[Row], wanted: Wanted, pace: Pace) -> AsyncIterator[str]:

@@ -56,7 +56,7 @@ def test_a_histogram_is_summed_up() -> None:
 
 
 def test_a_histogram_needs_a_count_for_each_bucket() -> None:
-    with pytest.raises(ValueError, match="shorter|longer"):
+    with pytest.raises(ValueError, match=r"shorter|longer"):
         Family("x_seconds", "histogram", "Time").add_histogram((0.1, 2.0), (4, 0), 1)
 
 
