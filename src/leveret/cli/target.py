@@ -103,7 +103,9 @@ def targeted(command: F) -> F:
         "--socket", "socket_path", envvar="LEVERET_SOCKET", metavar="PATH", help="Unix socket of a local broker."
     )
     @click.option("--context", "-c", envvar="LEVERET_CONTEXT", metavar="NAME", help="See `leveret context`.")
-    @click.option("--user", "-u", envvar="LEVERET_USER", metavar="NAME", help="Who logs in; not needed for the socket.")
+    @click.option(
+        "--user", "-u", "login", envvar="LEVERET_USER", metavar="NAME", help="Who logs in; not needed for the socket."
+    )
     @click.option("--password-file", metavar="FILE", help="Where the password is; or set LEVERET_PASSWORD.")
     @click.option("--ca", metavar="FILE", help="Certificate of the authority that signed the broker's.")
     @click.option("--vhost", "-p", envvar="LEVERET_VHOST", metavar="NAME", help="Virtual host.  [default: /]")
@@ -114,14 +116,14 @@ def targeted(command: F) -> F:
         url: str | None,
         socket_path: str | None,
         context: str | None,
-        user: str | None,
+        login: str | None,
         password_file: str | None,
         ca: str | None,
         vhost: str | None,
         form: str,
         **options: Any,
     ) -> Any:
-        client, of_context = make_client(url, socket_path, context, user, password_file, ca)
+        client, of_context = make_client(url, socket_path, context, login, password_file, ca)
         return command(Target(client, vhost if vhost is not None else of_context, form), *arguments, **options)
 
     return wrapped  # type: ignore[return-value]

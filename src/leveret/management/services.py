@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from leveret.broker.audit import Audit
 from leveret.broker.broker import Broker
@@ -19,6 +19,7 @@ from leveret.broker.policies import Policies
 from leveret.broker.publishing import Publishing
 from leveret.broker.reprocess.reprocessor import Reprocessor
 from leveret.broker.route_trace import RouteTrace
+from leveret.broker.statistics.statistics import Statistics
 from leveret.broker.streams import StreamService
 from leveret.broker.super_streams import SuperStreams
 from leveret.broker.taps import Taps
@@ -80,6 +81,7 @@ class Services:
     dead_letters: DeadLetters
     taps: Taps
     route_trace: RouteTrace
+    statistics: Statistics
     table: Table
     node_name: str = "leveret@localhost"
     listeners: Callable[[], list[Listening]] = field(default=list)
@@ -87,8 +89,6 @@ class Services:
     large_body_bytes_max: int = LARGE_BODY_BYTES_MAX
     # Whether some paths need no /api before them.
     root_aliases: bool = False
-    # broker.statistics.Statistics: how numbers went lately; None where nobody keeps them.
-    statistics: Any = None
     # As the settings have it; the global parameter cluster_name goes before it.
     cluster_name: str = "leveret"
     data_dir: str = ""

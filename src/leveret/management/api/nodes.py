@@ -7,13 +7,13 @@ import time
 from leveret import __version__
 from leveret.broker.access import Right
 from leveret.core.queue import ClassicQueue
-from leveret.management.api.numbers import NODE, NODE_STATS, SPAN_PARAMETERS, Described, detailed
+from leveret.management.api.numbers import NODE_STATS, SPAN_PARAMETERS, Described, detailed
 from leveret.management.api.overview import contexts, exchange_types
 from leveret.management.http.ask import Answer, Ask
 from leveret.management.http.errors import not_found
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
 from leveret.management.http.route import Parameter, route
-from leveret.management.node_facts import ProcessFacts, memory_kinds, process_facts
+from leveret.management.node_facts import memory_kinds, process_facts
 from leveret.management.services import Services
 
 MEMORY = Parameter("memory", "What memory is used for, too.", {"type": "boolean"})
@@ -56,29 +56,16 @@ def describe_node(ask: Ask, name: str) -> Described:
         "exchange_types": exchange_types(),
         "contexts": contexts(ask),
     }
-    found |= detailed(ask, NODE, node_stats(services, facts), NODE_STATS)
+    statistics = services.statistics
+    now = statistics.numbers.now()
+    if not now["disk_free"]:
+        now["disk_free"] = UNKNOWN_SPACE
+    # Python counts objects, not octets.
+    found |= {"gc_bytes_reclaimed": 0, "gc_bytes_reclaimed_details": {"rate": 0.0}}
+    found |= detailed(ask, statistics.node, now, NODE_STATS)
+    found |= detailed(ask, statistics.overview, statistics.totals().churn, NODE_STATS)
     if ask.flag("memory"):
         found["memory"] = memory_breakdown(services)
-    return found
-
-
-def node_stats(services: Services, facts: ProcessFacts) -> dict[str, int | float]:
-    """What goes up and down, and what was counted."""
-    broker, watched = services.broker, services.watched()
-    found: dict[str, int | float] = {
-        "mem_used": facts.resident_bytes,
-        "fd_used": facts.descriptors_used,
-        "sockets_used": len(broker.connections),
-        "proc_used": facts.threads,
-        "disk_free": UNKNOWN_SPACE if watched is None or watched.disk_free_bytes is None else watched.disk_free_bytes,
-        "gc_num": facts.gc_runs,
-        "gc_bytes_reclaimed": 0,
-        "context_switches": facts.context_switches,
-        "connection_created": broker.connections_opened_total,
-        "connection_closed": broker.connections_closed_total,
-    }
-    if services.statistics is not None:
-        found |= services.statistics.totals().churn
     return found
 
 

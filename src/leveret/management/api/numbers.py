@@ -18,8 +18,6 @@ Described = dict[str, Any]
 # Families of numbers, each with parameters of its own for the span of its samples.
 MESSAGE_RATES, LENGTHS, DATA_RATES, NODE_STATS = "msg_rates", "lengths", "data_rates", "node_stats"
 AGE_S_MAX = 86400
-# The object that stands for the node as a whole.
-NODE = "node"
 
 QUEUE_STATS = (
     "ack",
@@ -68,13 +66,10 @@ def span(ask: Ask, family: str) -> tuple[int, int] | None:
 def details(ask: Ask, thing: Any, name: str, family: str) -> Described:
     """What stands beside a number: its rate, and its samples if the query asks for them."""
     statistics = ask.services.statistics
-    if statistics is None:
-        return {"rate": 0.0}
     wanted = span(ask, family)
     if wanted is None:
         return {"rate": statistics.rate(thing, name)}
-    found: Described = statistics.details(thing, name, *wanted)
-    return found
+    return statistics.details(thing, name, *wanted)
 
 
 def detailed(ask: Ask, thing: Any, values: Mapping[str, int | float], family: str) -> Described:

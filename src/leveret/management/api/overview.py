@@ -10,14 +10,11 @@ from leveret.broker.access import Right
 from leveret.broker.compat import RABBITMQ_VERSION
 from leveret.catalog import commands
 from leveret.catalog.records import GlobalParameter
-from leveret.core.tally import ChannelTally
 from leveret.management.api.numbers import (
     LENGTHS,
     MESSAGE_RATES,
-    NODE,
     SPAN_PARAMETERS,
     Described,
-    channel_counts,
     detailed,
 )
 from leveret.management.api.totals import totals_in, without_rates
@@ -66,43 +63,26 @@ def get_overview(ask: Ask) -> Described:
 
 def _everything(ask: Ask) -> Described:
     """For those who look after the whole node."""
-    found = _own(ask)
     statistics = ask.services.statistics
-    totals = None if statistics is None else statistics.totals()
-    stats = _counted_now(ask) if totals is None else totals.message_stats
-    broker = ask.services.broker
-    churn = (
-        {
-            "connection_created": broker.connections_opened_total,
-            "connection_closed": broker.connections_closed_total,
-        }
-        if totals is None
-        else totals.churn
-    )
+    totals = statistics.totals()
+    found = _own(ask)
     found |= {
-        "message_stats": detailed(ask, NODE, stats, MESSAGE_RATES),
-        "churn_rates": detailed(ask, NODE, churn, MESSAGE_RATES),
+        "message_stats": detailed(ask, statistics.overview, totals.message_stats, MESSAGE_RATES),
+        "churn_rates": detailed(ask, statistics.overview, totals.churn, MESSAGE_RATES),
         "listeners": [describe_listener(ask, one) for one in ask.services.listeners()],
         "contexts": contexts(ask),
     }
     return found
 
 
-def _counted_now(ask: Ask) -> dict[str, int]:
-    tally = ChannelTally()
-    for connection in ask.services.broker.connections.values():
-        for channel in connection.channels():
-            tally.add(channel.core)
-    return channel_counts(tally)
-
-
 def _own(ask: Ask) -> Described:
     """What there is in the virtual hosts that the caller sees, and of connections what he sees of them."""
     vhosts, connections = meant_vhosts(ask), meant_connections(ask)
     totals = totals_in(vhosts)
-    everything = sees_everything(ask)
     return {
-        "queue_totals": detailed(ask, NODE, totals.lengths, LENGTHS) if everything else without_rates(totals.lengths),
+        "queue_totals": detailed(ask, ask.services.statistics.overview, totals.lengths, LENGTHS)
+        if sees_everything(ask)
+        else without_rates(totals.lengths),
         "message_stats": without_rates(totals.counts),
         "object_totals": {
             "channels": sum(connection.channel_count for connection in connections),
