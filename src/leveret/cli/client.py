@@ -46,15 +46,29 @@ class Client:
         self._timeout_s = timeout_s
         self._headers = {"Accept": "application/json"}
         self._prefix = ""
-        if not self.is_local:
+        if self.is_local:
+            if user:
+                self._log_in(user, password)
+        else:
             url = urlsplit(place)
             if url.scheme not in ("http", "https") or not url.hostname:
                 raise Failed(f"{shown(place)} is no address of a management API; write http://host:15672")
             self._prefix = url.path.rstrip("/").removesuffix("/api")
             user = user or unquote(url.username or "") or "guest"
             password = password or unquote(url.password or "") or ("guest" if user == "guest" else "")
-            credentials = base64.b64encode(f"{user}:{password}".encode()).decode()
-            self._headers["Authorization"] = f"Basic {credentials}"
+            self._log_in(user, password)
+
+    def _log_in(self, user: str, password: str) -> None:
+        credentials = base64.b64encode(f"{user}:{password}".encode()).decode()
+        self._headers["Authorization"] = f"Basic {credentials}"
+
+    def accepts(self, user: str, password: str) -> bool:
+        """Whether this broker would let him in with this password."""
+        try:
+            Client(self.place, user, password, self._ca).get("/whoami")
+        except NotAllowed:
+            return False
+        return True
 
     @property
     def is_local(self) -> bool:
@@ -180,7 +194,7 @@ def _refuse(answer: http.client.HTTPResponse, method: str, path: str) -> None:
     if answer.status in (401, 403):
         raise NotAllowed(f"not allowed: {text}")
     if answer.status == 404:
-        text = f"not found: {unquote(path)}" if text == "Not Found" else text
+        text = f"not found: {' '.join(unquote(name) for name in path.split('/')[1:])}" if text == "Not Found" else text
     raise Failed(text.strip(), answer.status, told)
 
 

@@ -84,7 +84,8 @@ def clear_password(client: Client, words: Words) -> None:
 def authenticate_user(client: Client, words: Words) -> None:
     user, password = words.take("username", "password", optional=1)
     announce(words, f'Authenticating user "{user}" ...')
-    client.post("/auth/check", {"username": user, "password": _password(password, words)})
+    if not client.accepts(user, _password(password, words)):
+        raise Failed(f'failed to authenticate user "{user}"')
     click.echo("Success")
 
 
