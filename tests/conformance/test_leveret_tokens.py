@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -189,3 +193,25 @@ def test_a_stream_client_logs_in_with_a_token_and_renews_it(broker: Any) -> None
         assert client.code(commands.DeclarePublisher, 1, "", "by-token") == Code.ACCESS_REFUSED
         client.do(commands.Delete, "by-token")
         assert client.receive(commands.Close).reason == "credential expired"
+
+
+def ask(broker: Any, path: str, authorization: str) -> tuple[int, Any]:
+    request = urllib.request.Request(broker.management_url + path, headers={"Authorization": authorization})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, None
+
+
+def test_a_bearer_asks_the_management_api(broker: Any) -> None:
+    status, who = ask(broker, "/api/whoami", "Bearer " + token("tag:management", "read:%2F/*"))
+    assert (status, who["name"], who["tags"]) == (200, "ann", ["management"])
+    assert ask(broker, "/api/users", "Bearer " + token("tag:management"))[0] in (401, 403)
+    assert ask(broker, "/api/users", "Bearer " + token("tag:administrator"))[0] == 200
+    for bad in (token(aud="other"), "nonsense", "", token()[:-6] + "AAAAAA"):
+        assert ask(broker, "/api/whoami", "Bearer " + bad)[0] == 401
+    # In the place of a password, too.
+    basic = base64.b64encode(f"whoever:{token('tag:monitoring')}".encode()).decode()
+    assert ask(broker, "/api/whoami", "Basic " + basic)[1]["tags"] == ["monitoring"]

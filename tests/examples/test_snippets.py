@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("queues.md", "dead-letters.md", "streams.md")
+PAGES = ("queues.md", "dead-letters.md", "streams.md", "access.md")
 END = "connection.close()\nbroker.stop()\n"
 
 
