@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pika
 from click.testing import CliRunner
 
 from leveret.node.cli import main
 from leveret.node.config.loading import load_settings
-from tests.unit.node.process import finished
+from tests.unit.node.process import finished, serving
 
 
 def run(*arguments: object) -> tuple[int, str]:
@@ -105,3 +106,33 @@ def test_what_is_written_is_a_good_configuration(tmp_path: Path) -> None:
     run(conf(tmp_path), "-o", output)
     done = finished("config", "check", "--config", str(output))
     assert (done.returncode, done.stdout, done.stderr) == (0, f"the configuration is good: {output}\n", "")
+
+
+def test_a_node_starts_with_what_was_written_and_users_keep_their_passwords(tmp_path: Path) -> None:
+    source = tmp_path / "exported.json"
+    # As RabbitMQ 3.10.8 exported them.
+    guest_hash = "2lAewVzQBRK7iMMh50Ffz2Q08AHRWakBvjjfxf9cyb/YRsHg"
+    user = {"password_hash": guest_hash, "hashing_algorithm": "rabbit_password_hashing_sha256", "limits": {}}
+    queue = {"vhost": "/", "durable": True, "auto_delete": False}
+    source.write_text(
+        json.dumps(
+            {
+                "users": [{**user, "name": "ann", "tags": ["administrator"]}],
+                "vhosts": [{"name": "/"}],
+                "permissions": [{"user": "ann", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}],
+                "queues": [
+                    {**queue, "name": "orders", "arguments": {"x-queue-type": "herring", "x-max-length": 5}},
+                    {**queue, "name": "bad", "arguments": {"x-max-length": -5}},
+                ],
+            }
+        )
+    )
+    output, made = tmp_path / "leveret.toml", tmp_path / "definitions.json"
+    code, said = run(conf(tmp_path, "channel_max = 7\n"), source, "-o", output, "--definitions-out", made)
+    assert code == 0, said
+    with serving("--config", str(output), "--host", "127.0.0.1", "--data-dir", str(tmp_path / "data")) as server:
+        connection = pika.BlockingConnection(pika.URLParameters(f"amqp://ann:guest@127.0.0.1:{server.port}/"))
+        channel = connection.channel()
+        channel.queue_declare("orders", passive=True)
+        channel.queue_declare("orders", durable=True, arguments={"x-max-length": 5})
+        connection.close()
