@@ -32,12 +32,12 @@ class Api:
         self, target: Any, user: str | None = "guest", password: str = "guest", token: str | None = None
     ) -> None:
         self._url = target if isinstance(target, str) else target.management_url
-        self._headers: dict[str, str] = {}
+        self.headers: dict[str, str] = {}
         if token is not None:
-            self._headers["Authorization"] = f"Bearer {token}"
+            self.headers["Authorization"] = f"Bearer {token}"
         elif user is not None:
             credentials = base64.b64encode(f"{user}:{password}".encode()).decode()
-            self._headers["Authorization"] = f"Basic {credentials}"
+            self.headers["Authorization"] = f"Basic {credentials}"
 
     def ask(
         self,
@@ -54,7 +54,7 @@ class Api:
         connection = http.client.HTTPConnection(place.hostname, place.port, timeout=TIMEOUT_S)
         try:
             octets = raw if raw is not None else None if body is None else json.dumps(body).encode()
-            sent = {**self._headers, **({"Content-Type": "application/json"} if octets else {}), **(headers or {})}
+            sent = {**self.headers, **({"Content-Type": "application/json"} if octets else {}), **(headers or {})}
             connection.request(method, path[1:] if path.startswith("//") else f"/api{path}", octets, sent)
             answer = connection.getresponse()
             content = answer.read()

@@ -2,8 +2,8 @@
 messages come in, expire and are counted, gets and reprocessing take them.
 
 A pause of a durable queue survives a restart: whoever paused it because what is behind it is broken would not want the
-broker to forget that. It is kept as a parameter with the queue's id, so that a queue which is made anew under the same
-name begins like any other."""
+broker to forget that. It is kept under the queue's id, which is never given twice: a queue that is made anew under the
+same name begins like any other."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from leveret.broker.topology import Requester, queue_text
 from leveret.broker.vhost import octets
 from leveret.catalog import commands
 from leveret.catalog.commands import Change, Removed
-from leveret.catalog.records import Parameter, QueueRecord
+from leveret.catalog.definitions import OWN_PREFIX
+from leveret.catalog.records import GlobalParameter, QueueRecord
 from leveret.core.queue import ClassicQueue
 from leveret.errors import SoftError
 
-# Under this name the catalog keeps pauses; not for people, and so in no export.
-COMPONENT = "leveret-pause"
+# The broker's own, and so in no list and no export.
+PREFIX = f"{OWN_PREFIX}pause."
 
 
 class Pauses:
@@ -27,12 +28,16 @@ class Pauses:
 
     def open(self) -> None:
         """After a start: pauses again what was."""
-        for parameter in self._kept():
-            queue = self._queue(parameter)
-            if queue is None:
-                self._forget(parameter.vhost, parameter.name)
-            else:
+        kept = {name for name in self._broker.catalog.global_parameters if name.startswith(PREFIX)}
+        if not kept:
+            return
+        for queue in self._broker.all_queues():
+            if isinstance(queue, ClassicQueue) and _name(queue.record) in kept:
                 queue.pause(True)
+                kept.discard(_name(queue.record))
+        for name in kept:
+            # Damage took the queue away.
+            self._broker.apply(commands.DeleteGlobalParameter(name))
 
     def set(self, who: Requester, name: str, paused: bool) -> None:
         """Whoever asks was found to be allowed to."""
@@ -42,30 +47,26 @@ class Pauses:
         if not isinstance(queue, ClassicQueue):
             raise SoftError(406, f"{queue_text(who.vhost.name, name)} is no queue that can be paused")
         record: QueueRecord = queue.record
-        self._broker.tick()
         if queue.paused != paused:
+            self._broker.tick()
             queue.pause(paused)
             self._broker.kick()
-        if not record.id:
-            return
-        if paused:
-            self._broker.apply(commands.PutParameter(Parameter(record.vhost, COMPONENT, record.name, record.id)))
-        elif (record.vhost, COMPONENT, record.name) in self._broker.catalog.parameters:
-            self._forget(record.vhost, record.name)
+            kind = "queue.paused" if paused else "queue.resumed"
+            what = {"name": record.name, "vhost": record.vhost}
+            self._broker.events.tell(kind, self._broker.clock.now_ms(), what, record.vhost)
+        if record.id and paused:
+            self._broker.apply(commands.PutGlobalParameter(GlobalParameter(_name(record), record.name)))
+        else:
+            self._forget(record)
 
-    def _kept(self) -> list[Parameter]:
-        return [one for one in self._broker.catalog.parameters.values() if one.component == COMPONENT]
-
-    def _queue(self, parameter: Parameter) -> ClassicQueue | None:
-        vhost = self._broker.vhosts.get(parameter.vhost)
-        queue = None if vhost is None else vhost.queues.get(octets(parameter.name))
-        return queue if isinstance(queue, ClassicQueue) and queue.record.id == parameter.value else None
-
-    def _forget(self, vhost: str, name: str) -> None:
-        self._broker.apply(commands.DeleteParameter(vhost, COMPONENT, name))
+    def _forget(self, record: QueueRecord) -> None:
+        if record.id and _name(record) in self._broker.catalog.global_parameters:
+            self._broker.apply(commands.DeleteGlobalParameter(_name(record)))
 
     def _changed(self, change: Change) -> None:
-        record = change.record
-        if isinstance(change, Removed) and isinstance(record, QueueRecord):
-            if (record.vhost, COMPONENT, record.name) in self._broker.catalog.parameters:
-                self._forget(record.vhost, record.name)
+        if isinstance(change, Removed) and isinstance(change.record, QueueRecord):
+            self._forget(change.record)
+
+
+def _name(record: QueueRecord) -> str:
+    return f"{PREFIX}{record.id}"

@@ -30,6 +30,12 @@ def _sse(kind: str, what: Any, id: int | None = None) -> bytes:
     return head + b"event: " + kind.encode() + b"\ndata: " + encode(what) + b"\n\n"
 
 
+def _refuse_head(ask: Ask) -> None:
+    """There is nothing but what comes."""
+    if ask.method == "HEAD":
+        raise HttpError(405, "method_not_allowed", "HEAD is not for this path", {"Allow": "GET"})
+
+
 # ---- events
 
 
@@ -46,6 +52,7 @@ def _sse(kind: str, what: Any, id: int | None = None) -> bytes:
     private=True,
 )
 def events(ask: Ask) -> Answer:
+    _refuse_head(ask)
     broker_events = ask.services.broker.events
     if broker_events.listener_count >= LISTENERS_MAX:
         raise HttpError(429, "too_many_listeners", f"there are {LISTENERS_MAX} listeners already")
@@ -112,6 +119,7 @@ def _sees(ask: Ask, event: Event) -> bool:
 )
 async def tap(ask: Ask) -> Answer:
     """Takes READ on the queue, or on the exchange, as binding a queue to it would."""
+    _refuse_head(ask)
     vhost = ask.services.broker.vhosts.get(ask.query.get("vhost", "/"))
     if vhost is None:
         raise not_found()

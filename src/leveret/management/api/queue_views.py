@@ -67,7 +67,7 @@ def describe_basics(ask: Ask, queue: Queue) -> Described:
 
 
 def state_of(queue: Queue) -> str:
-    return "running"
+    return "paused" if isinstance(queue, ClassicQueue) and queue.paused else "running"
 
 
 def describe_lengths(ask: Ask, queue: Queue, tally: QueueTally) -> Described:
