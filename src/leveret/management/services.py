@@ -41,6 +41,13 @@ class Listening:
     port: int
     tls: bool = False
 
+    @property
+    def full_protocol(self) -> str:
+        """As RabbitMQ calls it: amqp/ssl, but https."""
+        if not self.tls:
+            return self.protocol
+        return self.protocol.replace("http", "https") if self.protocol.startswith("http") else f"{self.protocol}/ssl"
+
 
 @dataclass(frozen=True)
 class ServedCertificate:

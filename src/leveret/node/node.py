@@ -288,11 +288,10 @@ class Node:
             found.append(Listening("stream", self._stream_tls_listener.host, self._stream_tls_listener.port, tls=True))
         if self.management.port is not None:
             tls = self.settings.listen.management_tls
-            found.append(Listening("https" if tls else "http", self.management.host, self.management.port, tls))
+            found.append(Listening("http", self.management.host, self.management.port, tls))
         if self.metrics.port is not None:
             tls = self.settings.listen.metrics_tls
-            protocol = "https/prometheus" if tls else "http/prometheus"
-            found.append(Listening(protocol, self.metrics.host, self.metrics.port, tls))
+            found.append(Listening("http/prometheus", self.metrics.host, self.metrics.port, tls))
         return found
 
     def _accepted(self, pump: Pump) -> None:

@@ -100,7 +100,7 @@ def _own(ask: Ask) -> Described:
 def describe_listener(ask: Ask, listener: Listening) -> Described:
     return {
         "node": ask.services.node_name,
-        "protocol": f"{listener.protocol}/ssl" if listener.tls else listener.protocol,
+        "protocol": listener.full_protocol,
         "ip_address": listener.host,
         "port": listener.port,
         "tls": listener.tls,
