@@ -10,6 +10,7 @@ import click
 
 from leveret.errors import ConfigError
 from leveret.node.config.loading import load
+from leveret.node.config.settings import Settings
 from leveret.node.config.sources import configuration_files
 
 _config = click.option(
@@ -30,7 +31,10 @@ def check(config: Path | None) -> None:
 
     problems: list[str] = []
     try:
-        problems += check_files(load(config, {}, os.environ))
+        loaded = load(config, {}, os.environ)
+        problems += check_files(loaded)
+        if not problems:
+            _try_files(loaded.settings)
     except ConfigError as error:
         problems += str(error).splitlines()
     for problem in problems:
@@ -39,6 +43,18 @@ def check(config: Path | None) -> None:
         sys.exit(1)
     files = ", ".join(str(path) for path in configuration_files(config))
     click.echo(f"the configuration is good: {files or 'no file, so defaults and the environment'}")
+
+
+def _try_files(settings: Settings) -> None:
+    """Reads certificates and keys as the node would, if there are any; raises ConfigError."""
+    if settings.tls.certificate:
+        from leveret.node.certificates import load_certificates
+
+        load_certificates(settings)
+    if settings.auth.tokens.enabled:
+        from leveret.node.auth import auth_settings
+
+        auth_settings(settings)
 
 
 @config.command()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import jsonschema_rs
 import pytest
+import trustme
 from click.testing import CliRunner
 
 from leveret.node.cli import main
@@ -69,6 +70,22 @@ def test_files_that_the_node_would_need_are_looked_for(tmp_path: Path) -> None:
         f"{path}: auth.tokens.keys has '{tmp_path}/one.pem', which does not exist",
         f"{path}: definitions.path has '{tmp_path}/defs', which does not exist",
     ]
+
+
+def test_certificates_and_keys_are_read_as_the_node_would(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    one, two = authority.issue_cert("localhost"), authority.issue_cert("localhost")
+    certificate, right, wrong = (tmp_path / name for name in ("certificate.pem", "right.pem", "wrong.pem"))
+    one.cert_chain_pems[0].write_to_path(certificate)
+    one.private_key_pem.write_to_path(right)
+    two.private_key_pem.write_to_path(wrong)
+    text = f'[listen]\ntls_port = 0\n[tls]\ncertificate = "{certificate}"\nkey = "%s"\n'
+    assert run("check", "--config", written(tmp_path, text % right))[0] == 0
+    code, output = run("check", "--config", written(tmp_path, text % wrong))
+    assert code == 1 and str(wrong) in output
+    tokens = f'[auth.tokens]\nenabled = true\naudience = "a"\nkeys = {{ one = "{right}" }}\n'
+    code, output = run("check", "--config", written(tmp_path, tokens))
+    assert code == 1 and "auth.tokens.keys.one" in output
 
 
 def test_a_file_that_is_missing_is_a_problem(tmp_path: Path) -> None:
