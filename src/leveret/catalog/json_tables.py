@@ -39,12 +39,14 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
-def json_bytes(value: Any) -> int:
-    """How long a value of JSON is; raises ValueError if there is something in it that cannot be written."""
+def kept_bytes(value: Any) -> int:
+    """How long a value of JSON is in the catalog's log; raises ValueError if it holds what cannot be written there."""
     try:
-        return len(msgspec.json.encode(value))
+        return len(msgspec.msgpack.encode(value))
     except UnicodeEncodeError:
         raise ValueError("it holds what is no valid text") from None
+    except OverflowError:
+        raise ValueError("it holds a number that does not fit in 64 bits") from None
 
 
 def _value(value: Any, place: str) -> Any:

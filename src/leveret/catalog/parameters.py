@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from leveret.catalog.arguments import is_integer
-from leveret.catalog.json_tables import is_text, json_bytes
+from leveret.catalog.json_tables import is_text, kept_bytes
 from leveret.catalog.policy_keys import shown_json
 
 SHOVEL, UPSTREAM, UPSTREAM_SET = "shovel", "federation-upstream", "federation-upstream-set"
@@ -206,7 +206,7 @@ def name_or_value_problem(name: str, value: Any) -> str | None:
     if not is_text(name) or not 0 < len(name) <= NAME_CHARACTERS_MAX:
         return f"a parameter's name has 1 to {NAME_CHARACTERS_MAX} characters of valid text"
     try:
-        size = json_bytes(value)
+        size = kept_bytes(value)
     except ValueError as error:
         return f"a parameter's value cannot be kept: {error}"
     return None if size <= VALUE_BYTES_MAX else f"a parameter's value has at most {VALUE_BYTES_MAX} bytes"
