@@ -18,7 +18,7 @@ from leveret.catalog import commands
 from leveret.catalog.commands import Command
 from leveret.catalog.definition_reader import Definitions, Placed, Problems, UserEntry, read_definitions
 from leveret.catalog.definitions import OWN_PREFIX, export, export_vhost
-from leveret.catalog.passwords import SALT_BYTES, hash_known_password
+from leveret.catalog.passwords import ARGON2ID, SALT_BYTES, hash_known_password
 from leveret.catalog.records import GlobalParameter, Permission, User, Vhost
 from leveret.errors import InvalidDefinitions, InvalidRequest
 from leveret.runtime.log import get_logger
@@ -172,7 +172,7 @@ def seed(broker: Broker, defaults: Defaults) -> None:
 
 def _default_hash(broker: Broker, defaults: Defaults) -> str:
     password = defaults.password.encode()
-    if defaults.password != DEFAULT_PASSWORD:
+    if defaults.password != DEFAULT_PASSWORD or broker.logins.settings.password_hash != ARGON2ID:
         return broker.logins.hash(password)
     password_hash = hash_known_password(password, broker.dice.salt(SALT_BYTES))
     broker.logins.remember(defaults.user, password_hash, password)

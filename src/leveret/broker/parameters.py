@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from leveret.broker.access import Right, has
 from leveret.broker.broker import Broker
 from leveret.broker.identity import Identity
@@ -18,16 +16,14 @@ from leveret.catalog.parameters import (
     LIMITS,
     OPERATOR_POLICY,
     POLICY,
-    VALUE_BYTES_MAX,
     VHOST_LIMITS,
     direct_vhost,
+    name_or_value_problem,
     parameter_problems,
     uris_of,
 )
 from leveret.catalog.records import GlobalParameter, Parameter
 from leveret.errors import InvalidRequest
-
-NAME_CHARACTERS_MAX = 1024
 
 
 class ParameterService:
@@ -120,9 +116,8 @@ def check_reach(parameter: Parameter, who: Identity) -> None:
 
 def check_global(parameter: GlobalParameter) -> None:
     name = parameter.name
-    if not name or len(name) > NAME_CHARACTERS_MAX:
-        raise InvalidRequest(f"a parameter's name has 1 to {NAME_CHARACTERS_MAX} characters")
     if name.startswith(OWN_PREFIX):
         raise InvalidRequest(f"names that begin with {OWN_PREFIX} are the broker's own")
-    if len(msgspec.json.encode(parameter.value)) > VALUE_BYTES_MAX:
-        raise InvalidRequest(f"a parameter's value has at most {VALUE_BYTES_MAX} bytes")
+    problem = name_or_value_problem(name, parameter.value)
+    if problem is not None:
+        raise InvalidRequest(problem)

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from leveret.catalog.records import Arguments
 from leveret.core.field_types import Int64
 from leveret.core.tables import encode_table
@@ -35,6 +37,16 @@ def table_from_json(value: Any) -> Arguments:
 def is_text(value: Any) -> bool:
     """A string that can be written as UTF-8: half of a surrogate pair cannot, though JSON has a way to say it."""
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def kept_bytes(value: Any) -> int:
+    """How long a value of JSON is in the catalog's log; raises ValueError if it holds what cannot be written there."""
+    try:
+        return len(msgspec.msgpack.encode(value))
+    except UnicodeEncodeError:
+        raise ValueError("it holds what is no valid text") from None
+    except OverflowError:
+        raise ValueError("it holds a number that does not fit in 64 bits") from None
 
 
 def _value(value: Any, place: str) -> Any:

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import msgspec
-
 from leveret.catalog.arguments import is_integer
+from leveret.catalog.json_tables import is_text, kept_bytes
 from leveret.catalog.policy_keys import shown_json
 
 SHOVEL, UPSTREAM, UPSTREAM_SET = "shovel", "federation-upstream", "federation-upstream-set"
@@ -186,10 +185,9 @@ _OF_SETS: dict[str, Check] = {"upstream": _text, **_OF_LINKS}
 
 def parameter_problems(component: str, name: str, value: Any) -> list[str]:
     """What keeps a parameter from being taken; nothing if it is good."""
-    if not name or len(name) > NAME_CHARACTERS_MAX:
-        return [f"a parameter's name has 1 to {NAME_CHARACTERS_MAX} characters"]
-    if len(msgspec.json.encode(value)) > VALUE_BYTES_MAX:
-        return [f"a parameter's value has at most {VALUE_BYTES_MAX} bytes"]
+    problem = name_or_value_problem(name, value)
+    if problem is not None:
+        return [problem]
     if component == SHOVEL:
         return _shovel_problems(name, value)
     if component == UPSTREAM:
@@ -201,6 +199,17 @@ def parameter_problems(component: str, name: str, value: Any) -> list[str]:
             return [f"limits of a virtual host have the name '{LIMITS}', not '{name}'"]
         return limit_problems(value, VHOST_LIMIT_NAMES, LIMITS)
     return [f"component {component} not found"]
+
+
+def name_or_value_problem(name: str, value: Any) -> str | None:
+    """What any parameter, of the broker too, is refused for."""
+    if not is_text(name) or not 0 < len(name) <= NAME_CHARACTERS_MAX:
+        return f"a parameter's name has 1 to {NAME_CHARACTERS_MAX} characters of valid text"
+    try:
+        size = kept_bytes(value)
+    except ValueError as error:
+        return f"a parameter's value cannot be kept: {error}"
+    return None if size <= VALUE_BYTES_MAX else f"a parameter's value has at most {VALUE_BYTES_MAX} bytes"
 
 
 def limit_problems(value: Any, names: tuple[str, ...], what: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.catalog.json_tables import is_text, table_from_json
+from leveret.catalog.json_tables import is_text, kept_bytes, table_from_json
 from leveret.core.field_types import Int64
 
 
@@ -36,6 +36,13 @@ def test_an_empty_list_is_an_empty_table(nothing: object) -> None:
 def test_what_no_table_takes_is_refused(value: object, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         table_from_json(value)
+
+
+def test_what_the_log_cannot_hold() -> None:
+    assert kept_bytes({"a": [1, None, 1.5]}) < 20
+    for value in ({"a": "\ud800"}, [10**30], {"\udcff": 1}):
+        with pytest.raises(ValueError, match="it holds"):
+            kept_bytes(value)
 
 
 def test_half_of_a_pair_is_no_text() -> None:

@@ -10,7 +10,7 @@ from leveret.management.api.binding_keys import find_binding, location_of
 from leveret.management.http.ask import DEFAULT_EXCHANGE, DONE, Answer, Ask, Requester
 from leveret.management.http.errors import HttpError, not_found
 from leveret.management.http.fields import Fields
-from leveret.management.http.names import check_length
+from leveret.management.http.names import checked_name
 from leveret.management.http.route import route
 
 
@@ -39,7 +39,7 @@ async def bind_exchange(ask: Ask) -> Answer:
 async def _bind(ask: Ask, to_queue: bool, destination: str) -> Answer:
     who = ask.requester()
     fields = Fields(ask.body)
-    key = check_length("routing_key", fields.text("routing_key"))
+    key = checked_name("routing_key", fields.text("routing_key"))
     arguments = fields.table("arguments")
     binding = BindingRecord(who.vhost.name, ask.exchange_name, to_queue, destination, key, arguments)
     _check_ends(who, binding)

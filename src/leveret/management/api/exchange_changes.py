@@ -9,7 +9,7 @@ from leveret.catalog.records import ExchangeRecord
 from leveret.management.http.ask import CREATED, DONE, Answer, Ask
 from leveret.management.http.errors import not_found
 from leveret.management.http.fields import Fields
-from leveret.management.http.names import check_length
+from leveret.management.http.names import checked_name
 from leveret.management.http.route import Parameter, route
 
 
@@ -19,7 +19,7 @@ from leveret.management.http.route import Parameter, route
 async def put_exchange(ask: Ask) -> Answer:
     who = ask.requester()
     fields = Fields(ask.body)
-    name = strip_line_ends(check_length("exchange", ask.exchange_name))
+    name = strip_line_ends(checked_name("exchange", ask.exchange_name))
     record = ExchangeRecord(
         who.vhost.name,
         name,

@@ -9,7 +9,7 @@ from leveret.core.contract import Queue
 from leveret.management.http.ask import CREATED, DONE, Answer, Ask
 from leveret.management.http.errors import bad_request, keys_missing, not_found
 from leveret.management.http.fields import Fields
-from leveret.management.http.names import check_length
+from leveret.management.http.names import checked_name
 from leveret.management.http.route import Parameter, Scope, route
 
 FLAG = {"type": "boolean"}
@@ -20,7 +20,7 @@ ACTIONS = ("sync", "cancel_sync")
 async def put_queue(ask: Ask) -> Answer:
     who = ask.requester()
     fields = Fields(ask.body)
-    name = check_length("queue", ask.path["queue"])
+    name = checked_name("queue", ask.path["queue"])
     node = fields.text("node", ask.services.node_name)
     if node != ask.services.node_name:
         raise bad_request(f"Node {node[:255]} could not be contacted")
