@@ -1,7 +1,5 @@
-"""A broker of a test's own with its metrics served, and what Prometheus' client reads there."""
+"""The metrics of a broker of a test's own, as Prometheus' client reads them."""
 
-import asyncio
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,28 +39,5 @@ class Metrics:
 
 @contextmanager
 def metrics_of(directory: Path) -> Iterator[Metrics]:
-    from leveret.management.metrics.server import MetricsServer
-    from leveret.management.metrics.source import Identity, Source
-
     with running(directory) as broker:
-        node, loop = broker.node, broker._loop
-
-        def made(node: Any) -> MetricsServer:
-            return MetricsServer(
-                Source(
-                    broker=node.broker,
-                    statistics=node.statistics,
-                    identity=Identity("leveret@localhost", "leveret", "leveret-cluster-id-1", "0.1.0"),
-                    started_at=time.time(),
-                    watched=lambda: node._watch,
-                    replayed=lambda: node.reprocessor.moved_total,
-                )
-            )
-
-        server = broker.call(made)
-        asyncio.run_coroutine_threadsafe(server.start("127.0.0.1", 0), loop).result(10)
-        assert node.statistics is not None
-        try:
-            yield Metrics(broker, server.port)
-        finally:
-            asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        yield Metrics(broker, broker.metrics_port)

@@ -120,7 +120,7 @@ def test_rabbitmqs_dashboards_can_join_every_metric(prometheus: Prometheus, name
     for shared, chosen in (("instance", ""), ("instance, job", ', rabbitmq_endpoint="aggregated"')):
         identity = f'rabbitmq_identity_info{{rabbitmq_cluster="leveret", namespace=""{chosen}}}'
         found = prometheus.ask(f"sum by (rabbitmq_node) ({metric} * on({shared}) group_left({labels}) {identity})")
-        assert [one["metric"] for one in found] == [{"rabbitmq_node": "leveret@localhost"}]
+        assert [set(one["metric"]) for one in found] == [{"rabbitmq_node"}]
 
 
 def test_the_table_of_nodes(prometheus: Prometheus) -> None:

@@ -26,6 +26,9 @@ def family(name: str, kind: Kind, help: str, value: Number, labels: Labels = ())
 
 def identity(source: Source, endpoint: str) -> list[Family]:
     who = source.identity
+    # What an operator has called the cluster goes before the settings.
+    chosen = source.broker.catalog.global_parameters.get("cluster_name")
+    cluster = who.cluster if chosen is None else str(chosen.value)
     return [
         family(
             "rabbitmq_identity_info",
@@ -34,7 +37,7 @@ def identity(source: Source, endpoint: str) -> list[Family]:
             1,
             (
                 ("rabbitmq_node", who.node),
-                ("rabbitmq_cluster", who.cluster),
+                ("rabbitmq_cluster", cluster),
                 ("rabbitmq_cluster_permanent_id", who.cluster_id),
                 ("rabbitmq_endpoint", endpoint),
             ),

@@ -23,6 +23,9 @@ from leveret.management.metrics.exposition import (
 )
 from leveret.management.metrics.scraper import AGGREGATED, DETAILED, MEMORY, PER_OBJECT, Scraper, Wanted
 from leveret.management.metrics.source import Source
+from leveret.runtime.log import get_logger
+
+log = get_logger(__name__)
 
 ENDPOINTS: Final = {
     "/metrics": AGGREGATED,
@@ -110,12 +113,17 @@ class MetricsServer:
             frozenset(query.getall("queue", ())),
         )
         self.scrapes_total += 1
-        async with (
-            self._places,
-            asyncio.timeout(SCRAPE_DEADLINE_S),
-            contextlib.aclosing(self._scraper.scrape(wanted)) as texts,
-        ):
-            await self._send(request, response, texts, openmetrics)
+        try:
+            async with (
+                self._places,
+                asyncio.timeout(SCRAPE_DEADLINE_S),
+                contextlib.aclosing(self._scraper.scrape(wanted)) as texts,
+            ):
+                await self._send(request, response, texts, openmetrics)
+        except TimeoutError:
+            log.warning(f"a scrape of metrics was not read within {SCRAPE_DEADLINE_S:.0f} s", peer=request.remote)
+            if request.transport is not None:
+                request.transport.abort()
         return response
 
     async def _send(

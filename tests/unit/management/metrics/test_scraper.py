@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from leveret.catalog import commands
-from leveret.catalog.records import Vhost
+from leveret.catalog.records import GlobalParameter, Vhost
 from leveret.management.metrics import scraper as scraper_module
 from leveret.management.metrics.scraper import EVERY_FAMILY, NODE_GROUPS
 from leveret.management.metrics.table import Pace
@@ -152,6 +152,13 @@ def test_who_this_is() -> None:
                 "rabbitmq_endpoint": endpoint,
             }
         ]
+
+
+def test_an_operator_may_call_the_cluster_something_else() -> None:
+    scene = Scene()
+    scene.broker.apply(commands.PutGlobalParameter(GlobalParameter("cluster_name", "main street")))
+    found = [dict(labels) for name, labels in run(scene.samples()) if name == "rabbitmq_identity_info"]
+    assert [one["rabbitmq_cluster"] for one in found] == ["main street"]
 
 
 def test_room_and_alarms() -> None:

@@ -1,13 +1,16 @@
 """The server that Prometheus scrapes: paths, methods, formats, and that it goes when it is told to."""
 
 import asyncio
+import contextlib
 import gzip
 import socket
+import ssl
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import aiohttp
 import pytest
+import trustme
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from leveret.management.metrics import server as server_module
@@ -143,6 +146,11 @@ def test_whoever_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
             await asyncio.sleep(0.2)
             async with client.get(url + "/metrics", timeout=aiohttp.ClientTimeout(20)) as answer:
                 assert answer.status == 200
+            # What was on its way may be read; then the connection is at its end.
+            lazy.settimeout(10)
+            with contextlib.suppress(ConnectionResetError):
+                while await asyncio.to_thread(lazy.recv, 1 << 20):
+                    pass
 
     serve(visit, scene)
 
@@ -168,5 +176,26 @@ def test_a_socket_that_is_bound_already() -> None:
         await server.start_on(listening)
         assert server.port == listening.getsockname()[1]
         await server.stop()
+
+    asyncio.run(run())
+
+
+def test_with_tls() -> None:
+    authority = trustme.CA()
+    ours, theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(ours)
+    authority.configure_trust(theirs)
+
+    async def run() -> None:
+        server = MetricsServer(Scene().source)
+        await server.start("127.0.0.1", 0, ours)
+        try:
+            async with (
+                aiohttp.ClientSession() as client,
+                client.get(f"https://127.0.0.1:{server.port}/metrics", ssl=theirs) as answer,
+            ):
+                assert "rabbitmq_queues" in names(samples_of(await answer.text()))
+        finally:
+            await server.stop()
 
     asyncio.run(run())
