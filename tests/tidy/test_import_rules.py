@@ -11,7 +11,7 @@ from tests.tidy.tree import ROOT, tool_output
 
 PYPROJECT = ROOT / "pyproject.toml"
 ROOMS = (
-    *("node", "spark", "session", "management", "links", "client", "broker", "queues", "routing", "cluster"),
+    *("node", "spark", "cli", "session", "management", "links", "client", "broker", "queues", "routing", "cluster"),
     *("wire", "catalog", "storage", "core", "runtime"),
 )
 
@@ -88,8 +88,9 @@ def test_a_tidy_house_passes(tmp_path: Path) -> None:
         ("catalog__user", "from time import monotonic", "Pure rooms"),
         ("routing__random", "def pick():\n    import random", "Pure rooms"),
         ("queues__classic", "import threading", "Pure rooms"),
-        ("client__pool", "import leveret.storage", "Client and Spark"),
-        ("spark__source", "import leveret.catalog", "Client and Spark"),
+        ("client__pool", "import leveret.storage", "Client, Spark"),
+        ("spark__source", "import leveret.catalog", "Client, Spark"),
+        ("cli__queues", "import leveret.broker", "Client, Spark"),
     ],
 )
 def test_a_broken_rule_is_named(place: str, source: str, contract: str, tmp_path: Path) -> None:
