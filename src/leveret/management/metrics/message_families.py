@@ -112,6 +112,8 @@ def all_queues(totals: Totals, sums: QueueSums) -> list[Family]:
         "rabbitmq_queue_messages_unacked_bytes": ("Octets of unacked messages", totals.message_bytes_unacked),
         "rabbitmq_queue_messages_ram": ("Messages with their bodies in memory", sums.ram),
         "rabbitmq_queue_messages_ram_bytes": ("Octets of the bodies in memory", sums.ram_bytes),
+        "rabbitmq_queue_messages_ready_ram": ("Ready messages with their bodies in memory", sums.ready_ram),
+        "rabbitmq_queue_messages_unacked_ram": ("Unacked messages, which count as in memory", totals.messages_unacked),
         "rabbitmq_queue_messages_persistent": ("Messages that would survive a restart", sums.persistent),
         "rabbitmq_queue_messages_persistent_bytes": ("Octets of these", sums.persistent_bytes),
         "rabbitmq_queue_messages_paged_out": ("Ready messages whose bodies are on disk alone", sums.paged_out),
@@ -125,6 +127,7 @@ def all_queues(totals: Totals, sums: QueueSums) -> list[Family]:
             sums.oldest_age_s,
         ),
         "rabbitmq_channel_consumers": ("Consumers of channels", amqp.consumers),
+        "rabbitmq_connection_channels": ("Channels of connections", totals.channels),
     }
     counters = {
         "rabbitmq_channel_messages_published_total": ("Messages that came by AMQP", amqp.received),
@@ -138,6 +141,8 @@ def all_queues(totals: Totals, sums: QueueSums) -> list[Family]:
         "rabbitmq_channel_messages_redelivered_total": ("Deliveries that were not the first", stats["redeliver"]),
         "rabbitmq_channel_messages_acked_total": ("Acknowledgements", stats["ack"]),
         "rabbitmq_channel_get_empty_total": ("Gets that found nothing", stats["get_empty"]),
+        "rabbitmq_connection_incoming_bytes_total": ("Octets that clients have sent", totals.bytes_received),
+        "rabbitmq_connection_outgoing_bytes_total": ("Octets that were sent to clients", totals.bytes_sent),
         "rabbitmq_queue_messages_published_total": ("Copies that went to queues", amqp.routed),
     }
     return [

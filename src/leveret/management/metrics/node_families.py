@@ -97,14 +97,18 @@ def room(source: Source, totals: Totals) -> list[Family]:
     return found
 
 
+def sockets_max() -> int:
+    """File descriptors that clients may have."""
+    return max(0, process.descriptors_max() - DESCRIPTORS_KEPT)
+
+
 def limits(source: Source) -> list[Family]:
     descriptors = process.descriptors_max()
     text = "How many clients it has file descriptors for"
-    sockets = max(0, descriptors - DESCRIPTORS_KEPT)
     uptime_s = max(0.0, source.broker.clock.wall() - source.started_at)
     found = [
         family("rabbitmq_process_max_fds", "gauge", "How many file descriptors it may open", descriptors),
-        family("rabbitmq_process_max_tcp_sockets", "gauge", text, sockets),
+        family("rabbitmq_process_max_tcp_sockets", "gauge", text, sockets_max()),
         family("rabbitmq_erlang_uptime_seconds", "gauge", "For how long the node has been running", uptime_s),
     ]
     watched = source.watched()
@@ -136,11 +140,13 @@ def disk(source: Source, totals: Totals) -> list[Family]:
     ]
 
 
-def alarms(source: Source) -> list[Family]:
-    """Whoever has raised them."""
+def alarms(source: Source, totals: Totals) -> list[Family]:
+    """Whoever has raised them. Without file descriptors nobody is blocked, but nobody can connect."""
     raised = source.broker.alarms
     text = "1 while publishers are blocked because %s is short"
+    full = totals.connections >= sockets_max()
     return [
+        family("rabbitmq_alarms_file_descriptor_limit", "gauge", "1 while nobody else can connect", int(full)),
         family("rabbitmq_alarms_memory_used_watermark", "gauge", text % "memory", int("memory" in raised)),
         family("rabbitmq_alarms_free_disk_space_watermark", "gauge", text % "disk", int("disk" in raised)),
     ]
@@ -190,8 +196,6 @@ def own(source: Source, totals: Totals, sums: QueueSums) -> list[Family]:
             "How long connections were not read for such a reason, all together",
             totals.publishers_blocked_seconds,
         ),
-        family("leveret_received_bytes_total", "counter", "Octets that clients have sent", totals.bytes_received),
-        family("leveret_sent_bytes_total", "counter", "Octets that were sent to clients", totals.bytes_sent),
         family("leveret_messages_delayed", "gauge", "Messages that are not due yet", totals.messages_delayed),
         family(
             "leveret_replay_messages_total", "counter", "Dead letters that jobs sent back to work", source.replayed()

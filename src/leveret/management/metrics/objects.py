@@ -79,6 +79,20 @@ class Rows:
             for exchange in vhost.exchanges.values()
         ]
 
+    def bindings(self, vhosts: Collection[str] = ()) -> list[Row]:
+        """How many each exchange has."""
+        return [
+            (
+                labels_text((("vhost", name), ("exchange", exchange.name), ("type", exchange.kind))),
+                len(topology.bindings_from.get(exchange.name, ())),
+            )
+            for name, topology in self._broker.catalog.topologies.items()
+            if not vhosts or name in vhosts
+            for exchange in topology.exchanges.values()
+            # Everything is bound to the default exchange, by its name.
+            if exchange.name
+        ]
+
     def vhosts(self, vhosts: Collection[str] = ()) -> list[Row]:
         return [
             (labels_text((("vhost", name),)), vhost)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from leveret.core.queue import ClassicQueue
 from leveret.core.tally import QueueTally
-from leveret.management.metrics.table import Column, Table
+from leveret.management.metrics.table import CLUSTER, Column, Table
 
 
 class QueueView:
@@ -195,6 +195,12 @@ EXCHANGE_TABLES: Final = (
     ),
 )
 
+# Rows are figures: how many bindings an exchange has.
+BINDING_TABLES: Final = (
+    Table("exchange_bindings", (_gauge("exchange_bindings", "Bindings of an exchange", lambda n: n, CLUSTER),)),
+    Table("exchange_names", (_gauge("exchange_name", "1 for every exchange", lambda n: 1, CLUSTER),)),
+)
+
 VHOST_TABLES: Final = (
-    Table("vhost_status", (_gauge("cluster_vhost_status", "1 if a virtual host is running", lambda vhost: 1),)),
+    Table("vhost_status", (_gauge("vhost_status", "1 if a virtual host is running", lambda vhost: 1, CLUSTER),)),
 )

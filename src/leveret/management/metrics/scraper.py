@@ -16,7 +16,13 @@ from leveret.management.metrics.client_columns import CHANNEL_TABLES, CONNECTION
 from leveret.management.metrics.exposition import Family, family_text
 from leveret.management.metrics.memory import memory_families
 from leveret.management.metrics.objects import Rows
-from leveret.management.metrics.queue_columns import EXCHANGE_TABLES, QUEUE_TABLES, STREAM_TABLES, VHOST_TABLES
+from leveret.management.metrics.queue_columns import (
+    BINDING_TABLES,
+    EXCHANGE_TABLES,
+    QUEUE_TABLES,
+    STREAM_TABLES,
+    VHOST_TABLES,
+)
 from leveret.management.metrics.source import Source
 from leveret.management.metrics.sums import QueueSums, sum_up
 from leveret.management.metrics.table import Column, Pace, Row, Table, write_columns
@@ -33,8 +39,10 @@ NODE_GROUPS: Final[dict[str, Callable[[Source, Totals], list[Family]]]] = {
 }
 EVERY_FAMILY: Final = frozenset(
     table.family
-    for tables in (QUEUE_TABLES, STREAM_TABLES, EXCHANGE_TABLES, VHOST_TABLES, CHANNEL_TABLES, CONNECTION_TABLES)
-    for table in tables
+    for table in (
+        *(*QUEUE_TABLES, *STREAM_TABLES, *EXCHANGE_TABLES, *BINDING_TABLES, *VHOST_TABLES),
+        *(*CHANNEL_TABLES, *CONNECTION_TABLES),
+    )
 )
 
 
@@ -88,7 +96,7 @@ class Scraper:
                 yield family
         for families in (
             node_families.existing(totals),
-            node_families.alarms(source),
+            node_families.alarms(source, totals),
             node_families.room(source, totals),
             node_families.limits(source),
             node_families.disk(source, totals),
@@ -133,6 +141,9 @@ class Scraper:
                 yield text
         if chosen := columns_of(EXCHANGE_TABLES, wanted.families):
             async for text in self._write(chosen, self._rows.exchanges(wanted.vhosts), wanted, pace):
+                yield text
+        if chosen := columns_of(BINDING_TABLES, wanted.families):
+            async for text in self._write(chosen, self._rows.bindings(wanted.vhosts), wanted, pace):
                 yield text
         if chosen := columns_of(VHOST_TABLES, wanted.families):
             async for text in self._write(chosen, self._rows.vhosts(wanted.vhosts), wanted, pace):

@@ -15,6 +15,7 @@ class QueueSums:
     oldest_age_s: float = 0.0
     # Queues with ready messages and without a consumer.
     stranded: int = 0
+    ready_ram: int = 0
     ram: int = 0
     ram_bytes: int = 0
     persistent: int = 0
@@ -34,6 +35,7 @@ async def sum_up(queues: Iterable[Row], lags: Iterable[Row], pace: Pace) -> Queu
         tally = view.tally
         sums.oldest_age_s = max(sums.oldest_age_s, view.age_s or 0.0)
         sums.stranded += tally.ready > 0 and tally.consumers == 0
+        sums.ready_ram += view.ram[0]
         sums.ram += view.ram[0] + tally.unacked
         sums.ram_bytes += view.ram[1] + tally.unacked_bytes
         sums.persistent += view.persistent[0]

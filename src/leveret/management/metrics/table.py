@@ -17,6 +17,8 @@ SLICE_S: Final = 0.003
 # Rows between two looks at the clock.
 ROWS_A_STEP: Final = 256
 
+CLUSTER: Final = "rabbitmq_cluster_"
+
 # A row's object, and its labels as they are written.
 Row = tuple[str, Any]
 
@@ -29,7 +31,8 @@ class Column:
     kind: Kind
     help: str
     read: Callable[[Any], object]
-    # What stands before the name, with "detailed_" behind it where every row is written.
+    # What stands before the name, with "detailed_" behind it on the detailed endpoint; but not of what is the same for
+    # the whole cluster.
     prefix: str = "rabbitmq_"
 
 
@@ -59,7 +62,8 @@ async def write_columns(
     columns: Iterable[Column], rows: Sequence[Row], detailed: bool, openmetrics: bool, pace: Pace
 ) -> AsyncIterator[str]:
     for column in columns:
-        name = f"{column.prefix}{'detailed_' if detailed else ''}{column.name}"
+        detail = "detailed_" if detailed and column.prefix != CLUSTER else ""
+        name = f"{column.prefix}{detail}{column.name}"
         yield head(name, column.kind, column.help, openmetrics)
         read = column.read
         for start in range(0, len(rows), ROWS_A_STEP):

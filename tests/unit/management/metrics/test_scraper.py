@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from leveret.catalog import commands
-from leveret.catalog.records import GlobalParameter, Vhost
+from leveret.catalog.records import BindingRecord, GlobalParameter, Vhost
 from leveret.management.metrics import scraper as scraper_module
 from leveret.management.metrics.scraper import EVERY_FAMILY, NODE_GROUPS
 from leveret.management.metrics.table import Pace
@@ -94,7 +94,8 @@ def test_every_group_can_be_asked_for(family: str) -> None:
     scene = Scene()
     scene.declare("one")
     text = run(scene.text("detailed", families=frozenset({family})))
-    assert "detailed_" in text
+    # What is the same for the whole cluster has no other name here, as with RabbitMQ.
+    assert "_detailed_" in text or "rabbitmq_cluster_" in text
     samples_of(text)
     list(parse_openmetrics(run(scene.text("detailed", families=frozenset({family}), openmetrics=True)) + "# EOF\n"))
 
@@ -118,6 +119,19 @@ def test_queues_are_chosen_by_vhost_and_name() -> None:
     assert seen(vhosts=frozenset({"other"})) == {("other", "one"), ("other", "two")}
     assert seen(vhosts=frozenset({"other"}), queues=frozenset({"two", "three"})) == {("other", "two")}
     assert seen(vhosts=frozenset({"nowhere"})) == set()
+
+
+def test_bindings_are_counted() -> None:
+    scene = Scene()
+    scene.declare("one")
+    for key in ("a", "b"):
+        scene.broker.apply(commands.Bind(BindingRecord("/", "amq.topic", True, "one", key, {})))
+    samples = run(scene.samples("detailed", families=frozenset({"exchange_bindings", "exchange_names"})))
+    topic = {"vhost": "/", "exchange": "amq.topic", "type": "topic"}
+    assert value(samples, "rabbitmq_cluster_exchange_bindings", **topic) == 2
+    assert value(samples, "rabbitmq_cluster_exchange_name", **topic) == 1
+    fanout = {"vhost": "/", "exchange": "amq.fanout", "type": "fanout"}
+    assert value(samples, "rabbitmq_cluster_exchange_bindings", **fanout) == 0
 
 
 def test_names_may_be_anything() -> None:

@@ -41,7 +41,7 @@ def serve(visit: Visit, scene: Scene | None = None) -> None:
         ("/metrics", "rabbitmq_queues"),
         ("/metrics/", "rabbitmq_queues"),
         ("/metrics/per-object", "rabbitmq_cluster_vhost_status"),
-        ("/metrics/detailed?family=vhost_status", "rabbitmq_detailed_cluster_vhost_status"),
+        ("/metrics/detailed?family=vhost_status", "rabbitmq_cluster_vhost_status"),
         ("/metrics/memory-breakdown", "leveret_memory_bytes"),
     ],
 )
