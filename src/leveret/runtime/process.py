@@ -1,14 +1,21 @@
-"""What the system says of this process, for people who watch it: descriptors, threads, switches, collected garbage."""
+"""What the system says of this process, for people who watch it: descriptors, threads, processors, switches, collected garbage,
+memory by kind. Asked when somebody wants to know, and kept by nobody."""
 
 from __future__ import annotations
 
 import gc
 import os
+import re
 import resource
 import threading
 from pathlib import Path
 
 DESCRIPTORS = Path("/proc/self/fd")
+STATUS = Path("/proc/self/status")
+# Where the system sets no limit.
+UNLIMITED = 1 << 20
+# How the kernel names what a process holds, and how we do.
+MEMORY_KINDS = {"VmRSS": "rss", "RssAnon": "anonymous", "RssFile": "files", "RssShmem": "shared", "VmSwap": "swapped"}
 
 
 def descriptors_used() -> int:
@@ -21,11 +28,27 @@ def descriptors_used() -> int:
 
 
 def descriptors_max() -> int:
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _limit(resource.RLIMIT_NOFILE)
 
 
 def threads_used() -> int:
     return threading.active_count()
+
+
+def threads_max() -> int:
+    return _limit(resource.RLIMIT_NPROC)
+
+
+def _limit(kind: int) -> int:
+    soft = resource.getrlimit(kind)[0]
+    return UNLIMITED if soft == resource.RLIM_INFINITY else soft
+
+
+def processors() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def context_switches() -> int:
@@ -40,3 +63,17 @@ def garbage_collections() -> int:
 def garbage_collected() -> int:
     """Objects, not octets."""
     return sum(generation["collected"] for generation in gc.get_stats())
+
+
+def memory_kinds() -> dict[str, int]:
+    """Octets by kind; 0 where the system does not say."""
+    found = dict.fromkeys(MEMORY_KINDS.values(), 0)
+    try:
+        status = STATUS.read_text("ascii", "replace")
+    except OSError:
+        found["rss"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return found
+    for name, size in re.findall(r"^(\w+):\s+(\d+) kB$", status, re.MULTILINE):
+        if name in MEMORY_KINDS:
+            found[MEMORY_KINDS[name]] = int(size) * 1024
+    return found

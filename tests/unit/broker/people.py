@@ -44,6 +44,9 @@ class Line:
 
     def __init__(self, name: str = "") -> None:
         self.name = name
+        self.user = "ann"
+        self.vhost_name = "/"
+        self.protocol = "AMQP 0-9-1"
         self.told: list[tuple[object, ...]] = []
 
     def close_by_broker(self, code: int, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from leveret import __version__
@@ -13,8 +14,8 @@ from leveret.management.http.ask import Answer, Ask
 from leveret.management.http.errors import not_found
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
 from leveret.management.http.route import Parameter, route
-from leveret.management.node_facts import memory_kinds, process_facts
 from leveret.management.services import Services
+from leveret.runtime import process
 
 MEMORY = Parameter("memory", "What memory is used for, too.", {"type": "boolean"})
 COLUMNS = Parameter("columns", "Only these columns, separated by commas.")
@@ -24,7 +25,7 @@ MEMORY_ALARM, DISK_ALARM = "memory", "disk"
 
 
 def describe_node(ask: Ask, name: str) -> Described:
-    services, facts = ask.services, process_facts()
+    services = ask.services
     broker, watched = services.broker, services.watched()
     found: Described = {
         "name": name,
@@ -33,15 +34,15 @@ def describe_node(ask: Ask, name: str) -> Described:
         "being_drained": not services.in_service(),
         "partitions": [],
         "cluster_links": [],
-        "os_pid": str(facts.pid),
+        "os_pid": str(os.getpid()),
         "uptime": max(0, int((time.time() - services.started_at) * 1000)),
-        "processors": facts.processors,
+        "processors": process.processors(),
         "run_queue": 0,
         "rates_mode": "basic",
         "net_ticktime": 60,
-        "fd_total": facts.descriptors_max,
-        "sockets_total": facts.descriptors_max,
-        "proc_total": facts.threads_max,
+        "fd_total": process.descriptors_max(),
+        "sockets_total": process.descriptors_max(),
+        "proc_total": process.threads_max(),
         "mem_limit": 0 if watched is None else watched.memory_watermark_bytes,
         "mem_alarm": MEMORY_ALARM in broker.alarms,
         "mem_calculation_strategy": "rss",
@@ -71,7 +72,7 @@ def describe_node(ask: Ask, name: str) -> Described:
 
 def memory_breakdown(services: Services) -> Described:
     """By what the kernel knows of the process, and what the broker knows of its queues: these overlap."""
-    kinds = memory_kinds()
+    kinds = process.memory_kinds()
     in_queues = sum(
         queue.in_memory()[1] + queue.unacked_bytes
         for vhost in services.broker.vhosts.values()

@@ -1,3 +1,7 @@
+"""Bindings by their names in paths."""
+
+from __future__ import annotations
+
 from urllib.parse import unquote
 
 import pytest
