@@ -21,7 +21,7 @@ from leveret.errors import StartupError
 from leveret.management.api.table import make_table
 from leveret.management.http.server import HttpServer
 from leveret.management.services import ServedCertificate, Services
-from leveret.node.sockets import bound, bound_path
+from leveret.node.sockets import bound, bound_path, is_too_long
 from leveret.runtime.log import get_logger
 
 if TYPE_CHECKING:
@@ -106,13 +106,21 @@ class Management:
                 made = bound(listen.host, int(listen.management_port), "the management API")
                 self._sockets.append(made)
                 self.host, self.port = made.getsockname()[:2]
-            path = self._node.settings.chosen_socket
+            path = self._socket_path()
             if path is not None:
                 self._sockets.append(bound_path(path))
                 self._path = path
         except StartupError:
             self.close_sockets()
             raise
+
+    def _socket_path(self) -> str | None:
+        path = self._node.settings.chosen_socket
+        if path is None or self._node.settings.listen.socket or not is_too_long(path):
+            return path
+        # Nobody asked for this one: a data directory with a long name is no reason not to start.
+        log.warning("no unix socket for the command line: its path would be too long", path=path)
+        return None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         self._task = loop.create_task(self._serve())

@@ -30,9 +30,13 @@ def bound(host: str, port: int, what: str) -> socket.socket:
     return made
 
 
+def is_too_long(path: str) -> bool:
+    return len(os.fsencode(path)) > SOCKET_PATH_OCTETS_MAX
+
+
 def bound_path(path: str) -> socket.socket:
     """A unix socket that only its owner can open. Raises StartupError."""
-    if len(os.fsencode(path)) > SOCKET_PATH_OCTETS_MAX:
+    if is_too_long(path):
         raise StartupError(
             f"the unix socket {path} has a longer name than the system takes ({SOCKET_PATH_OCTETS_MAX} bytes); "
             'set listen.socket to a shorter one, or to "off"'

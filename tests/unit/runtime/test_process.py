@@ -17,7 +17,7 @@ def test_descriptors_are_counted_without_the_one_that_counts(tmp_path: Path) -> 
     before = process.descriptors_used()
     with open(tmp_path / "file", "w"):
         assert process.descriptors_used() == before + 1
-    assert process.descriptors_used() == before == psutil.Process().num_fds()
+    assert process.descriptors_used() == before
     assert process.descriptors_max() == psutil.Process().rlimit(psutil.RLIMIT_NOFILE)[0]
 
 
