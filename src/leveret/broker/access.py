@@ -7,7 +7,6 @@ has only the tag `management` sees how long a queue is, never what is in it."""
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
 
 from leveret.broker.identity import CONFIGURE, READ, WRITE, Identity
 from leveret.catalog.records import ExchangeRecord
@@ -91,13 +90,6 @@ class Access:
                 f"access to topic '{routing_key}' in exchange '{exchange.name}' in vhost '{self.vhost}' refused for "
                 f"user '{self.user}'",
             )
-
-    def check_publish(self, exchange: ExchangeRecord, routing_keys: Iterable[str]) -> None:
-        """Everything at once, for whoever publishes without a channel: the exchange, and each key, CC and BCC too."""
-        self.check_exchange(WRITE, exchange.name)
-        if self.has_topics(exchange):
-            for routing_key in routing_keys:
-                self.check_topic(WRITE, exchange, routing_key)
 
 
 # ---- operators

@@ -257,7 +257,11 @@ class Logins:
         better = await self._improved(password_hash, password)
         current = self._catalog.users.get(user)
         if current is None or current.password_hash != password_hash:
-            raise LoginRefused("the password was changed meanwhile")
+            # Perhaps only the hash was, by somebody who came from elsewhere with the same password.
+            known = self._recall(user, password)
+            if known is None:
+                raise LoginRefused("the password was changed meanwhile")
+            return known
         if better is not None:
             self._store_hash(user, better)
         self.remember(user, better or password_hash, password)

@@ -146,16 +146,6 @@ def test_other_exchanges_take_every_key() -> None:
     access.check_topic(WRITE, DIRECT, "anything")
 
 
-def test_publishing_without_a_channel_asks_for_the_exchange_and_every_key() -> None:
-    access, _ = topic_access()
-    access.check_publish(TOPIC, ["w.a", "w.b"])
-    access.check_publish(DIRECT, ["anything"])
-    with pytest.raises(SoftError, match="topic 'x'"):
-        access.check_publish(TOPIC, ["w.a", "x"])
-    with pytest.raises(SoftError, match="access to exchange 't'"):
-        access_with()[0].check_publish(TOPIC, [])
-
-
 def test_keys_that_were_decided_are_forgotten_and_bounded() -> None:
     access, catalog = topic_access()
     access.check_topic(WRITE, TOPIC, "w")

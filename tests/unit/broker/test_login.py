@@ -310,6 +310,21 @@ def test_a_hash_from_rabbitmq_becomes_ours_at_the_first_login(fixture: Fixture) 
     fixture.logins.close()
 
 
+def test_those_who_come_from_many_places_at_the_first_login_are_all_let_in(fixture: Fixture) -> None:
+    def store(user: str, password_hash: str) -> None:
+        fixture.catalog.apply(commands.PutUser(User(user, password_hash)))
+
+    fixture.logins = Logins(fixture.catalog, Dice(), store_hash=store)
+    fixture.catalog.apply(commands.PutUser(User("ann", hash_password(b"right", SALT, "rabbit_sha256"))))
+
+    async def crowd() -> list[bool]:
+        hosts = [f"10.0.0.{number}" for number in range(5)]
+        return await asyncio.gather(*(fixture.attempt("ann", b"right", host) for host in hosts))
+
+    assert asyncio.run(crowd()) == [True] * 5
+    fixture.logins.close()
+
+
 def test_a_hash_from_rabbitmq_stays_if_such_ones_are_wanted(fixture: Fixture) -> None:
     fixture.logins.configure(AuthSettings(password_hash="rabbit_sha512", failures_max=0))
     stored = hash_password(b"right", SALT, "rabbit_sha256")

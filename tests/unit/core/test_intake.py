@@ -190,25 +190,6 @@ def test_the_gate_is_asked_once_per_exchange_until_permissions_are_forgotten() -
     assert bench.gate.checked == [b"x", b"", b"x"]
 
 
-def test_keys_are_asked_for_when_the_gate_says_so_and_only_when_they_change() -> None:
-    bench, _ = opened()
-    bench.gate.keyed = True
-    for key in ("a", "a", "b", "a", "a"):
-        bench.feed(publish_frames(1, "", key, b"x"))
-    assert bench.gate.checked == [b""]
-    assert bench.gate.keys == [b"a", b"b", b"a"]
-    bench.connection.find(1).intake.forget_permissions()
-    bench.feed(publish_frames(1, "", "a", b"x"))
-    assert (bench.gate.checked, bench.gate.keys) == ([b"", b""], [b"a", b"b", b"a", b"a"])
-
-
-def test_no_key_is_asked_for_otherwise() -> None:
-    bench, _ = opened()
-    for key in ("a", "b", "a"):
-        bench.feed(publish_frames(1, "", key, b"x"))
-    assert (bench.gate.checked, bench.gate.keys) == ([b""], [])
-
-
 def test_a_publisher_that_repeats_itself_is_checked_again_when_permissions_are_forgotten() -> None:
     bench, _ = opened()
     channel = bench.connection.find(1)

@@ -89,9 +89,11 @@ def test_a_late_answer_is_not_waited_for(tmp_path: Path) -> None:
         fetched(tmp_path, slow, seconds=0.1)
 
 
-@pytest.mark.parametrize("url", ["http://localhost/keys", "file:///etc/passwd", "", "https://"])
+@pytest.mark.parametrize(
+    "url", ["http://example.com/keys", "http://localhost.example.com/", "file:///etc/passwd", "", "https://"]
+)
 def test_only_https_is_fetched(url: str) -> None:
-    with pytest.raises(FetchError):
+    with pytest.raises(FetchError, match="only https"):
         asyncio.run(fetch(url, "", 1000, 1.0))
 
 
