@@ -9,13 +9,17 @@ import time
 from leveret.broker.statistics.pauses import Pauses
 
 
+def be_busy() -> None:
+    time.sleep(0.3)
+
+
 def test_a_loop_that_is_busy_is_seen_to_be_late() -> None:
     pauses = Pauses(time.monotonic)
 
     async def run() -> None:
         pauses.start(asyncio.get_running_loop())
         await asyncio.sleep(0.05)
-        time.sleep(0.3)
+        be_busy()
         await asyncio.sleep(0.05)
         pauses.stop()
         await asyncio.sleep(0.15)
