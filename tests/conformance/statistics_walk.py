@@ -72,7 +72,7 @@ def publish_all(channel: Any) -> None:
 
 
 def consume_all(channel: Any) -> None:
-    """Gets: one is acknowledged, one is without acks, one put back, one in vain. The rest by consumers, one at a time."""
+    """Gets: one is acknowledged, one is without acks, one put back, one in vain. The rest by consumers, in turn."""
     channel.basic_qos(prefetch_count=1)
     method, _, _ = channel.basic_get("work")
     channel.basic_ack(method.delivery_tag)

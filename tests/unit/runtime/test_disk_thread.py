@@ -153,3 +153,20 @@ def test_a_read_that_fails_is_told_apart_from_a_file_that_ends_early(
         os.close(directory)
     thread.sync(fd)
     assert (done(thread), thread.read_error) == (0, 0)
+
+
+def test_what_it_does_is_counted_and_syncs_are_timed(thread: DiskThread, fd: int) -> None:
+    data = bytearray(b"0123456789")
+    thread.write(fd, data, 0, 10, 0)
+    assert done(thread) == 0
+    assert (thread.sync_count, thread.sync_us, thread.writes_total, thread.written_bytes_total) == (0, 0, 1, 10)
+    thread.write(fd, data, 0, 4, 0)
+    thread.sync(fd)
+    thread.sync(fd)
+    thread.read(fd, data, 0, 3, 0)
+    assert done(thread) == 0
+    assert (thread.sync_count, thread.writes_total, thread.written_bytes_total) == (2, 2, 14)
+    assert (thread.reads_total, thread.read_bytes_total) == (1, 3)
+    assert thread.sync_us < 10_000_000
+    assert done(thread) == 0
+    assert (thread.sync_count, thread.sync_us) == (0, 0), "of the last job alone"
