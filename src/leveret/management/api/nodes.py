@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from leveret import __version__
 from leveret.broker.access import Right
 from leveret.core.queue import ClassicQueue
-from leveret.management.api.numbers import NODE_STATS, SPAN_PARAMETERS, Described, detailed
+from leveret.management.api.numbers import NODE_STATS, SPAN_PARAMETERS, Described, detailed, without_rates
 from leveret.management.api.overview import contexts, exchange_types
 from leveret.management.http.ask import Answer, Ask
 from leveret.management.http.errors import not_found
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
 from leveret.management.http.route import Parameter, route
-from leveret.management.node_facts import memory_kinds, process_facts
+from leveret.management.node_facts import memory_kinds, processors, threads_max
 from leveret.management.services import Services
+from leveret.runtime.process import descriptors_max
 
 MEMORY = Parameter("memory", "What memory is used for, too.", {"type": "boolean"})
 COLUMNS = Parameter("columns", "Only these columns, separated by commas.")
@@ -24,7 +26,7 @@ MEMORY_ALARM, DISK_ALARM = "memory", "disk"
 
 
 def describe_node(ask: Ask, name: str) -> Described:
-    services, facts = ask.services, process_facts()
+    services = ask.services
     broker, watched = services.broker, services.watched()
     found: Described = {
         "name": name,
@@ -33,15 +35,14 @@ def describe_node(ask: Ask, name: str) -> Described:
         "being_drained": not services.in_service(),
         "partitions": [],
         "cluster_links": [],
-        "os_pid": str(facts.pid),
+        "os_pid": str(os.getpid()),
         "uptime": max(0, int((time.time() - services.started_at) * 1000)),
-        "processors": facts.processors,
-        "run_queue": 0,
+        "processors": processors(),
         "rates_mode": "basic",
         "net_ticktime": 60,
-        "fd_total": facts.descriptors_max,
-        "sockets_total": facts.descriptors_max,
-        "proc_total": facts.threads_max,
+        "fd_total": descriptors_max(),
+        "sockets_total": descriptors_max(),
+        "proc_total": threads_max(),
         "mem_limit": 0 if watched is None else watched.memory_watermark_bytes,
         "mem_alarm": MEMORY_ALARM in broker.alarms,
         "mem_calculation_strategy": "rss",
@@ -56,16 +57,26 @@ def describe_node(ask: Ask, name: str) -> Described:
         "exchange_types": exchange_types(),
         "contexts": contexts(ask),
     }
-    statistics = services.statistics
-    now = statistics.numbers.now()
-    if not now["disk_free"]:
-        now["disk_free"] = UNKNOWN_SPACE
-    # Python counts objects, not octets.
-    found |= {"gc_bytes_reclaimed": 0, "gc_bytes_reclaimed_details": {"rate": 0.0}}
-    found |= detailed(ask, statistics.node, now, NODE_STATS)
-    found |= detailed(ask, statistics.overview, statistics.totals().churn, NODE_STATS)
+    found |= node_stats(ask)
     if ask.flag("memory"):
         found["memory"] = memory_breakdown(services)
+    return found
+
+
+def node_stats(ask: Ask) -> Described:
+    """What goes up and down, and what was counted, with rates."""
+    statistics = ask.services.statistics
+    now, totals = statistics.numbers.now(), statistics.totals()
+    if not now["disk_free"]:
+        now["disk_free"] = UNKNOWN_SPACE
+    found: Described = {"run_queue": now.pop("run_queue")}
+    found |= detailed(ask, statistics.node, now, NODE_STATS)
+    # Python counts objects, not octets.
+    found |= without_rates({"gc_bytes_reclaimed": 0})
+    found |= detailed(ask, statistics.overview, totals.churn, NODE_STATS)
+    syncs = totals.times.get("fsync")
+    if syncs is not None and syncs.count:
+        found["io_sync_avg_time"] = 1000 * syncs.sum / syncs.count
     return found
 
 
