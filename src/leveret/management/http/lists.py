@@ -232,7 +232,7 @@ def _order(value: Any) -> tuple[int, Any]:
 
 
 def _describer(ask: Ask, kind: Listed[T], columns: list[list[str]]) -> Callable[[T], dict[str, Any]]:
-    """How a thing is described with no more than the chosen columns; without looking at all of it, if they are cheap."""
+    """Describes a thing by the chosen columns; without looking at all of it, if they are cheap."""
     cheap = {path[0]: kind.cheap[path[0]] for path in columns if len(path) == 1 and path[0] in kind.cheap}
     if columns and len(cheap) == len(columns):
         return lambda thing: {name: read(thing) for name, read in cheap.items()}
