@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pika
@@ -12,6 +13,7 @@ import pytest
 
 from leveret.catalog import commands
 from leveret.catalog.records import QueueRecord, Vhost
+from leveret.core.field_types import Timestamp
 from leveret.management.api.queue_views import QUEUES
 from leveret.management.http.ask import Ask
 from leveret.management.http.lists import listed
@@ -89,6 +91,28 @@ def test_names_that_need_encoding(api: Api, channel: Any) -> None:
     assert api.get(f"/queues/%2F/{name(odd)}/").body["name"] == odd
     assert [each["name"] for each in api.get(f"/queues?name={name('B C')}").body] == [odd]
     channel.queue_delete(odd)
+
+
+def test_names_and_tables_that_json_cannot_say(broker: Broker, api: Api) -> None:
+    """AMQP takes any octets for a name, and any for a value: they are shown as well as it goes."""
+    arguments = {
+        "octets": b"\xff",
+        "moment": Timestamp(5),
+        "text": "\udcff",
+        "exact": Decimal("1.5"),
+        "list": [b"", None],
+    }
+    record = QueueRecord("/", "odd-\udcff", "classic", False, False, 0, arguments)
+    broker.call(lambda node: node.broker.apply(commands.DeclareQueue(record)))
+    (listed,) = api.get("/queues?name=odd-").body
+    found = api.get("/queues/%2F/odd-%FF").body
+    assert listed["name"] == found["name"] == "odd-\ufffd"
+    assert found["arguments"]["moment"] == 5
+    assert found["arguments"]["exact"] == 1.5
+    assert api.get("/queues/%2F/odd-%FF/bindings").body[0]["properties_key"] == "odd-%FF"
+    assert api.get("/bindings/%2F/e/amq.default/q/odd-%FF/odd-%25FF").status == 200
+    assert api.get("/queues/%2F/odd-%FE").status == 404
+    broker.call(lambda node: node.broker.apply(commands.DeleteQueue("/", "odd-\udcff")))
 
 
 def test_policies_are_shown_where_they_apply(api: Api, channel: Any) -> None:

@@ -42,6 +42,10 @@ class Person:
 class Line:
     """A connection that remembers what the broker told it."""
 
+    vhost_name = "/"
+    user = "ann"
+    protocol = "AMQP 0-9-1"
+
     def __init__(self, name: str = "") -> None:
         self.name = name
         self.user = "ann"

@@ -97,3 +97,22 @@ def test_the_bound_holds_for_what_is_read_back() -> None:
         tracking.read(octets, 0, len(octets), False)
     assert len(tracking.producers) == NAMES_MAX
     assert b"0" not in tracking.producers and b"%d" % (2 * NAMES_MAX - 1) in tracking.producers
+
+
+def test_a_forgotten_offset_is_gone_and_stays_so_when_changes_are_read_back() -> None:
+    tracking, copy = Tracking(), Tracking()
+    for consumer in (b"kept", b"gone"):
+        tracking.store_offset(consumer, 5)
+    before = tracking.encode()
+    copy.read(before, 0, len(before), True)
+    assert tracking.forget_offset(b"gone")
+    assert not tracking.forget_offset(b"gone")
+    assert not tracking.forget_offset(b"never")
+    assert tracking.consumers == {b"kept": 5}
+    assert tracking.changed_size() == 2 * 14, "the change is news, too"
+    forgotten = b"\x02\x04" + b"\xff" * 8 + b"gone"
+    copy.read(forgotten, 0, len(forgotten), False)
+    assert copy.consumers == {b"kept": 5}
+    assert copy_of(tracking).consumers == {b"kept": 5}
+    tracking.store_offset(b"gone", 9)
+    assert tracking.consumers[b"gone"] == 9

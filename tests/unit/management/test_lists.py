@@ -153,3 +153,12 @@ def test_others_have_their_turn_while_a_long_list_is_made() -> None:
     asyncio.run(run())
     # A slice is 4 ms; what the machine does meanwhile is not our doing.
     assert longest < 0.2
+
+
+def test_cheap_columns_are_read_without_describing() -> None:
+    recorder = Recorder()
+    assert answer(recorder, columns="size") == [{"size": thing.size} for thing in THINGS]
+    assert answer(recorder, columns="size", page="1", page_size="2")["items"] == [{"size": 2}, {"size": 3}]
+    assert recorder.described == []
+    assert answer(recorder, columns="size,name")[0] == {"size": 2, "name": "b"}
+    assert recorder.described

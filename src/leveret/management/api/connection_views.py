@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from leveret.broker.access import Right
 from leveret.broker.connected import Connected, SeenChannel, SeenConnection
-from leveret.core.tally import ChannelTally
 from leveret.management.api.consumer_views import describe_consumer
 from leveret.management.api.numbers import (
     DATA_RATES,
     SPAN_PARAMETERS,
     Described,
-    channel_counts,
     detailed,
     message_stats,
 )
@@ -63,7 +61,7 @@ def describe_connection(ask: Ask, connection: Connected) -> Described:
         "send_cnt": seen.sent_count,
         "send_pend": seen.pending_bytes,
         **describe_tls(seen),
-        **detailed(ask, connection, traffic, DATA_RATES),
+        **detailed(ask, connection.counted()[0], traffic, DATA_RATES),
     }
     given_name = seen.client_properties.get("connection_name")
     if isinstance(given_name, str):
@@ -177,8 +175,6 @@ def reason_of(ask: Ask) -> str:
 
 def describe_channel(ask: Ask, channel: SeenChannel) -> Described:
     connection = channel.connection.seen()
-    tally = ChannelTally()
-    tally.add(channel.core)
     found: Described = {
         "name": channel.name,
         "number": channel.number,
@@ -203,9 +199,7 @@ def describe_channel(ask: Ask, channel: SeenChannel) -> Described:
         "acks_uncommitted": channel.uncommitted_acks,
         "pending_raft_commands": 0,
     }
-    if stats := message_stats(ask, channel.core, channel_counts(tally)):
-        found["message_stats"] = stats
-    return found
+    return found | message_stats(ask, channel.core, ask.services.statistics.channel_stats(channel.core))
 
 
 CHANNELS: Listed[SeenChannel] = Listed(

@@ -41,8 +41,7 @@ def describe_exchange(ask: Ask, exchange: Exchange) -> Described:
     }
     if ask.flag("disable_stats"):
         return found
-    if stats := message_stats(ask, exchange, exchange_counts(exchange)):
-        found["message_stats"] = stats
+    found |= message_stats(ask, exchange, ask.services.statistics.exchange_stats(exchange))
     if exchange.holder is not None:
         found["messages_delayed"] = exchange.holder.delays.count
     return found
@@ -50,10 +49,6 @@ def describe_exchange(ask: Ask, exchange: Exchange) -> Described:
 
 def is_predeclared(record: ExchangeRecord) -> bool:
     return record.name == "" or record.name.startswith("amq.")
-
-
-def exchange_counts(exchange: Exchange) -> dict[str, int]:
-    return {"publish_in": exchange.published_total, "publish_out": exchange.routed_total}
 
 
 def find_exchange(ask: Ask) -> Exchange:

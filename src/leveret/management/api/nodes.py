@@ -8,7 +8,7 @@ import time
 from leveret import __version__
 from leveret.broker.access import Right
 from leveret.core.queue import ClassicQueue
-from leveret.management.api.numbers import NODE_STATS, SPAN_PARAMETERS, Described, detailed
+from leveret.management.api.numbers import NODE_STATS, SPAN_PARAMETERS, Described, detailed, without_rates
 from leveret.management.api.overview import contexts, exchange_types
 from leveret.management.http.ask import Answer, Ask
 from leveret.management.http.errors import not_found
@@ -37,7 +37,6 @@ def describe_node(ask: Ask, name: str) -> Described:
         "os_pid": str(os.getpid()),
         "uptime": max(0, int((time.time() - services.started_at) * 1000)),
         "processors": process.processors(),
-        "run_queue": 0,
         "rates_mode": "basic",
         "net_ticktime": 60,
         "fd_total": process.descriptors_max(),
@@ -57,16 +56,26 @@ def describe_node(ask: Ask, name: str) -> Described:
         "exchange_types": exchange_types(),
         "contexts": contexts(ask),
     }
-    statistics = services.statistics
-    now = statistics.numbers.now()
-    if not now["disk_free"]:
-        now["disk_free"] = UNKNOWN_SPACE
-    # Python counts objects, not octets.
-    found |= {"gc_bytes_reclaimed": 0, "gc_bytes_reclaimed_details": {"rate": 0.0}}
-    found |= detailed(ask, statistics.node, now, NODE_STATS)
-    found |= detailed(ask, statistics.overview, statistics.totals().churn, NODE_STATS)
+    found |= node_stats(ask)
     if ask.flag("memory"):
         found["memory"] = memory_breakdown(services)
+    return found
+
+
+def node_stats(ask: Ask) -> Described:
+    """What goes up and down, and what was counted, with rates."""
+    statistics = ask.services.statistics
+    now, totals = statistics.numbers.now(), statistics.totals()
+    if not now["disk_free"]:
+        now["disk_free"] = UNKNOWN_SPACE
+    found: Described = {"run_queue": now.pop("run_queue")}
+    found |= detailed(ask, statistics.node, now, NODE_STATS)
+    # Python counts objects, not octets.
+    found |= without_rates({"gc_bytes_reclaimed": 0})
+    found |= detailed(ask, statistics.overview, totals.churn, NODE_STATS)
+    syncs = totals.times.get("fsync")
+    if syncs is not None and syncs.count:
+        found["io_sync_avg_time"] = 1000 * syncs.sum / syncs.count
     return found
 
 

@@ -1,14 +1,15 @@
-"""Numbers as RabbitMQ's API gives them: each counter with its rate beside it, and with samples if they are asked for.
+"""Numbers as RabbitMQ's API gives them: each with its rate beside it, and with samples if they are asked for.
 
-The only place where routes reach for statistics: a counter's value comes from the object itself, as it is now, and how
-it went lately from broker/statistics."""
+How a number went lately comes from broker/statistics; here is decided what of it an answer shows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
-from leveret.core.tally import ChannelTally, QueueTally
+from leveret.broker.statistics.series import Series
+from leveret.core.contract import Queue
 from leveret.management.http.ask import Ask
 from leveret.management.http.errors import bad_request
 from leveret.management.http.route import Parameter
@@ -18,32 +19,7 @@ Described = dict[str, Any]
 # Families of numbers, each with parameters of its own for the span of its samples.
 MESSAGE_RATES, LENGTHS, DATA_RATES, NODE_STATS = "msg_rates", "lengths", "data_rates", "node_stats"
 AGE_S_MAX = 86400
-
-QUEUE_STATS = (
-    "ack",
-    "deliver",
-    "deliver_get",
-    "deliver_no_ack",
-    "get",
-    "get_empty",
-    "get_no_ack",
-    "publish",
-    "redeliver",
-)
-CHANNEL_STATS = (
-    "ack",
-    "confirm",
-    "deliver",
-    "deliver_get",
-    "deliver_no_ack",
-    "drop_unroutable",
-    "get",
-    "get_empty",
-    "get_no_ack",
-    "publish",
-    "redeliver",
-    "return_unroutable",
-)
+STILL = {"rate": 0.0}
 
 SPAN_PARAMETERS = tuple(
     Parameter(f"{family}_{what}", meaning, {"type": "integer", "minimum": 1})
@@ -63,47 +39,44 @@ def span(ask: Ask, family: str) -> tuple[int, int] | None:
     return wanted
 
 
-def details(ask: Ask, thing: Any, name: str, family: str) -> Described:
-    """What stands beside a number: its rate, and its samples if the query asks for them."""
-    statistics = ask.services.statistics
-    wanted = span(ask, family)
-    if wanted is None:
-        return {"rate": statistics.rate(thing, name)}
-    return statistics.details(thing, name, *wanted)
-
-
-def detailed(ask: Ask, thing: Any, values: Mapping[str, int | float], family: str) -> Described:
-    """Every number, and its details."""
+def detailed(ask: Ask, thing: Any, values: Mapping[str, Any], family: str) -> Described:
+    """Every number, and what stands beside it: its rate, and its samples if the query asks for them. `thing` is what
+    the statistics know by these names."""
     made: Described = {}
+    wanted = span(ask, family)
+    if wanted is None and not moves(thing):
+        # Most of ten thousand queues; nobody need look into their past.
+        return without_rates(values)
+    statistics = ask.services.statistics
     for name, value in values.items():
         made[name] = value
-        made[f"{name}_details"] = details(ask, thing, name, family)
+        made[f"{name}_details"] = statistics.details(thing, name, *(wanted or ()))
     return made
 
 
-# ---- what has happened to messages
+def without_rates(values: Mapping[str, Any]) -> Described:
+    """For what is at rest, and for parts of a node that nobody samples."""
+    return {key: what for name, value in values.items() for key, what in ((name, value), (f"{name}_details", STILL))}
 
 
-def queue_counts(tally: QueueTally) -> dict[str, int]:
-    return {
-        name: tally.deliver + tally.deliver_no_ack + tally.get + tally.get_no_ack
-        if name == "deliver_get"
-        else getattr(tally, name)
-        for name in QUEUE_STATS
-    }
-
-
-def channel_counts(tally: ChannelTally) -> dict[str, int]:
-    return {
-        name: tally.deliver + tally.deliver_no_ack + tally.get + tally.get_no_ack
-        if name == "deliver_get"
-        else getattr(tally, name)
-        for name in CHANNEL_STATS
-    }
+def moves(thing: Any) -> bool:
+    """Whether something of it has changed in the time of which samples are kept. Only things of the data plane can say;
+    others may have."""
+    return not hasattr(thing, "series") or isinstance(thing.series, Series)
 
 
 def message_stats(ask: Ask, thing: Any, counts: Mapping[str, int]) -> Described:
-    """Empty, and so left out by callers, as long as nothing happened."""
-    if not any(counts.values()):
+    """To be merged into a description: without the key as long as nothing was counted."""
+    return {"message_stats": detailed(ask, thing, counts, MESSAGE_RATES)} if counts else {}
+
+
+def idle_since(ask: Ask, queue: Queue) -> Described:
+    """When something last happened to a queue that is at rest, as far as that is known."""
+    series = queue.series
+    if not isinstance(series, Series):
         return {}
-    return detailed(ask, thing, counts, MESSAGE_RATES)
+    statistics = ask.services.statistics
+    changed_s = series.changed_at * statistics.interval_s
+    if ask.services.broker.clock.now_ms() / 1000 - changed_s < 2 * statistics.interval_s:
+        return {}
+    return {"idle_since": datetime.fromtimestamp(changed_s, UTC).isoformat(timespec="milliseconds")}

@@ -16,8 +16,9 @@ from leveret.management.api.numbers import (
     SPAN_PARAMETERS,
     Described,
     detailed,
+    without_rates,
 )
-from leveret.management.api.totals import totals_in, without_rates
+from leveret.management.api.totals import totals_in
 from leveret.management.api.visible import meant_connections, meant_vhosts, sees_everything
 from leveret.management.http.ask import DONE, Answer, Ask
 from leveret.management.http.errors import bad_request, keys_missing
@@ -63,9 +64,8 @@ def get_overview(ask: Ask) -> Described:
 
 def _everything(ask: Ask) -> Described:
     """For those who look after the whole node."""
-    statistics = ask.services.statistics
+    found, statistics = _own(ask), ask.services.statistics
     totals = statistics.totals()
-    found = _own(ask)
     found |= {
         "message_stats": detailed(ask, statistics.overview, totals.message_stats, MESSAGE_RATES),
         "churn_rates": detailed(ask, statistics.overview, totals.churn, MESSAGE_RATES),

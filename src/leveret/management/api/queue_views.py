@@ -11,7 +11,6 @@ from leveret.catalog.records import QueueRecord
 from leveret.core.contract import Queue
 from leveret.core.queue import ClassicQueue
 from leveret.core.stream.queue import StreamQueue
-from leveret.core.tally import QueueTally
 from leveret.management.api.binding_keys import default_binding, described, in_order
 from leveret.management.api.consumer_views import consumers_of_queue, describe_consumer
 from leveret.management.api.numbers import (
@@ -19,8 +18,8 @@ from leveret.management.api.numbers import (
     SPAN_PARAMETERS,
     Described,
     detailed,
+    idle_since,
     message_stats,
-    queue_counts,
 )
 from leveret.management.api.visible import meant_queues
 from leveret.management.http.ask import Answer, Ask
@@ -70,14 +69,9 @@ def state_of(queue: Queue) -> str:
     return "paused" if isinstance(queue, ClassicQueue) and queue.paused else "running"
 
 
-def describe_lengths(ask: Ask, queue: Queue, tally: QueueTally) -> Described:
-    unacked = unacked_count(queue)
-    lengths = {
-        "messages": tally.ready + unacked,
-        "messages_ready": tally.ready,
-        "messages_unacknowledged": unacked,
-    }
-    return detailed(ask, queue, lengths, LENGTHS)
+def lengths_of(queue: Queue) -> dict[str, int]:
+    ready, unacked = int(queue.ready_count()), unacked_count(queue)
+    return {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
 
 
 def unacked_count(queue: Any) -> int:
@@ -91,31 +85,17 @@ def length_of(queue: Any) -> int:
     return int(queue.ready_count()) + unacked_count(queue)
 
 
-def describe_classic(ask: Ask, queue: ClassicQueue, tally: QueueTally) -> Described:
-    ram_count, ram_bytes = queue.in_memory()
-    ledger = queue.ledger
-    head = queue.head()
-    stamp = None if head is None else head.properties.timestamp
+def describe_classic(ask: Ask, queue: ClassicQueue) -> Described:
+    sizes = ask.services.statistics.queue_sizes(queue)
+    ready = readiness(queue)
+    in_memory = (sizes["message_bytes_ram"] or 0) + MESSAGE_BYTES * (sizes["messages"] or 0)
     return {
-        "consumer_capacity": readiness(queue),
-        "consumer_utilisation": readiness(queue),
+        **sizes,
+        "consumer_capacity": ready,
+        "consumer_utilisation": ready,
         "exclusive_consumer_tag": _exclusive_tag(queue),
         "single_active_consumer_tag": _active_tag(queue),
-        "head_message_timestamp": None if stamp is None else int(stamp),
-        "oldest_message_age_ms": None if head is None else max(0, ask.services.broker.clock.now_ms() - head.stamp),
-        "memory": QUEUE_BYTES + ram_bytes + tally.unacked_bytes + MESSAGE_BYTES * (tally.ready + tally.unacked),
-        "message_bytes": tally.ready_bytes + tally.unacked_bytes,
-        "message_bytes_paged_out": tally.ready_bytes - ram_bytes,
-        "message_bytes_persistent": 0 if ledger is None else ledger.live_bytes,
-        "message_bytes_ram": ram_bytes + tally.unacked_bytes,
-        "message_bytes_ready": tally.ready_bytes,
-        "message_bytes_unacknowledged": tally.unacked_bytes,
-        "messages_delayed": tally.delayed,
-        "messages_paged_out": tally.ready - ram_count,
-        "messages_persistent": 0 if ledger is None else ledger.live,
-        "messages_ram": ram_count + tally.unacked,
-        "messages_ready_ram": ram_count,
-        "messages_unacknowledged_ram": tally.unacked,
+        "memory": QUEUE_BYTES + in_memory,
         "recoverable_slaves": None,
         "storage_version": 2,
     }
@@ -166,21 +146,16 @@ def describe_stream(ask: Ask, queue: StreamQueue) -> Described:
 def describe_queue(ask: Ask, queue: Queue) -> Described:
     """A queue in a list."""
     found = describe_basics(ask, queue)
-    tally = QueueTally()
-    tally.add(queue)
     if ask.flag("disable_stats"):
-        if ask.flag("enable_queue_totals"):
-            found |= {"messages_ready": tally.ready, "messages_unacknowledged": unacked_count(queue)}
-            found["messages"] = tally.ready + found["messages_unacknowledged"]
-        return found
-    found |= describe_lengths(ask, queue, tally)
-    found["consumers"] = tally.consumers
+        return found | lengths_of(queue) if ask.flag("enable_queue_totals") else found
     if isinstance(queue, StreamQueue):
         found |= describe_stream(ask, queue)
     elif isinstance(queue, ClassicQueue):
-        found |= describe_classic(ask, queue, tally)
-    if stats := message_stats(ask, queue, queue_counts(tally)):
-        found["message_stats"] = stats
+        found |= describe_classic(ask, queue)
+    found |= detailed(ask, queue, lengths_of(queue), LENGTHS)
+    found["consumers"] = queue.subscriber_count()
+    found |= message_stats(ask, queue, ask.services.statistics.queue_stats(queue))
+    found |= idle_since(ask, queue)
     if queue.record.owner:
         found["owner_pid_details"] = _owner(ask, queue.record)
     return found
@@ -225,6 +200,7 @@ QUEUES: Listed[Any] = Listed(
         "messages_ready": lambda queue: queue.ready_count(),
         "messages_unacknowledged": unacked_count,
         "consumers": lambda queue: queue.subscriber_count(),
+        "message_stats.publish": lambda queue: queue.published_total,
     },
 )
 

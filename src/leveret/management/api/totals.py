@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from leveret.broker.statistics.views import DELIVER_GET, DELIVER_GROUP, PUBLISH_GROUP
 from leveret.broker.vhost import LiveVhost
 from leveret.core.tally import QueueTally, add_queues
-from leveret.management.api.numbers import CHANNEL_STATS, Described, queue_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,11 @@ def totals_in(vhosts: Iterable[LiveVhost]) -> VhostTotals:
     classic, stream = QueueTally(), QueueTally()
     for vhost in vhosts:
         add_queues(vhost.queues, classic, stream)
-    counts = {**dict.fromkeys(CHANNEL_STATS, 0), **queue_counts(classic)}
-    for name, count in queue_counts(stream).items():
-        counts[name] += count
+    counts = dict.fromkeys((*DELIVER_GROUP, *PUBLISH_GROUP), 0)
+    for tally in (classic, stream):
+        for name in ("publish", *DELIVER_GROUP):
+            counts[name] += 0 if name == "deliver_get" else getattr(tally, name)
+    counts["deliver_get"] = sum(counts[name] for name in DELIVER_GET)
     return VhostTotals(
         classic.queues + stream.queues,
         classic.consumers + stream.consumers,
@@ -38,11 +40,3 @@ def totals_in(vhosts: Iterable[LiveVhost]) -> VhostTotals:
         },
         counts,
     )
-
-
-def without_rates(values: dict[str, int]) -> Described:
-    """For parts of a node that nobody samples: they stand still."""
-    return {key: what for name, value in values.items() for key, what in ((name, value), (f"{name}_details", STILL))}
-
-
-STILL = {"rate": 0.0}

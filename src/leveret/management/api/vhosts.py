@@ -9,7 +9,8 @@ import msgspec
 from leveret.broker.access import Right, sees_vhost
 from leveret.broker.vhosts import UNDEFINED
 from leveret.catalog.records import Vhost
-from leveret.management.api.totals import totals_in, without_rates
+from leveret.management.api.numbers import without_rates
+from leveret.management.api.totals import totals_in
 from leveret.management.http.ask import CREATED, DONE, Answer, Ask
 from leveret.management.http.errors import bad_request, not_found
 from leveret.management.http.fields import Fields
