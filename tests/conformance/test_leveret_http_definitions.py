@@ -269,21 +269,12 @@ def test_to_rabbitmq_and_back(api: Api, broker: Broker) -> None:
         api.delete(f"/global-parameters/{name}")
 
 
-def test_what_rabbitmq_once_exported_is_taken(api: Api) -> None:
-    """The export of the reference, but for its quorum queue, which is refused as a whole."""
-    path = Path("/work/shared/reference/rabbitmq-http/definitions.json")
-    if not path.exists():
-        pytest.skip("the reference is not here")
-    theirs = json.loads(path.read_text())
-    refusal = api.post("/definitions", theirs)
-    assert refusal.status == 400 and "unsupported queue type 'quorum'" in refusal.body["reason"]
-    theirs["queues"] = [one for one in theirs["queues"] if one["arguments"].get("x-queue-type") != "quorum"]
-    theirs["users"] = [one for one in theirs["users"] if one["name"] != "guest"]
-    assert api.post("/definitions?conflicts=keep", theirs).status == 204
-    assert api.get("/user-limits/u1").body == [{"user": "u1", "value": {"max-connections": 5}}]
-    assert api.get("/operator-policies/%2F/op1").status == 200
-    for queue in theirs["queues"]:
-        api.delete(f"/queues/%2F/{queue['name']}")
+def test_queues_of_a_type_that_is_not_here_stand_against_the_whole(api: Api) -> None:
+    queue = {"name": "q", "vhost": "/", "durable": True, "auto_delete": False, "arguments": {"x-queue-type": "quorum"}}
+    refusal = api.post("/definitions", {"vhosts": [{"name": "v"}], "queues": [queue]})
+    assert refusal.status == 400
+    assert "queues[0].arguments.x-queue-type: \"unsupported queue type 'quorum'\"" in refusal.body["reason"]
+    assert api.get("/vhosts/v").status == 404
 
 
 # ---- at the start, and over a crash
