@@ -29,7 +29,12 @@ class Scene:
         return name
 
     def publish(self, key: str, payload: str, exchange: str = "amq.default", **more: Any) -> Reply:
-        body = {"properties": {"delivery_mode": 2}, "routing_key": key, "payload": payload, "payload_encoding": "string"}
+        body = {
+            "properties": {"delivery_mode": 2},
+            "routing_key": key,
+            "payload": payload,
+            "payload_encoding": "string",
+        }
         return self.api.post(f"/exchanges/%2F/{exchange}/publish", {**body, **more})
 
     def fill(self, name: str, *payloads: str) -> None:
