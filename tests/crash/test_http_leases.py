@@ -1,5 +1,5 @@
-"""`kill -9` while messages are on lease over HTTP, and in the middle of publishing: what was answered survives, and what
-was not acknowledged is in its queue again."""
+"""`kill -9` while messages are on lease over HTTP: what was answered survives, and what was not acknowledged is in its
+queue again."""
 
 from __future__ import annotations
 
