@@ -84,9 +84,11 @@ def test_headers_of_every_type_are_shown(scene: Scene) -> None:
     from leveret.core.properties import encode_properties, parse_properties
 
     name = scene.queue()
-    plain = {"text": "é", "true": True, "int": -5, "long": 2**40, "double": 1.5, "void": None, "decimal": Decimal("1.25"),
-             "list": [1, "a", [None]], "table": {"x": {"y": 1}}, "b": Int8(-1), "B": UInt8(1), "s": Int16(-2),
-             "u": UInt16(2), "i": UInt32(3), "l": Int64(4), "f": Float32(0.5), "T": Timestamp(1577836800)}  # fmt: skip
+    plain = {
+        "text": "é", "true": True, "int": -5, "long": 2**40, "double": 1.5, "void": None, "decimal": Decimal("1.25"),
+        "list": [1, "a", [None]], "table": {"x": {"y": 1}}, "b": Int8(-1), "B": UInt8(1), "s": Int16(-2),
+        "u": UInt16(2), "i": UInt32(3), "l": Int64(4), "f": Float32(0.5), "T": Timestamp(1577836800),
+    }  # fmt: skip
     raw = encode_properties(headers={**plain, "octets": b"\xff\x00", "letters": b"abc", "broken": "\udcff"})
     message = new_message(b"", name.encode(), parse_properties(raw), b"")
     scene.of_queue(name, lambda queue: queue.publish(message))

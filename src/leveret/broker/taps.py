@@ -114,14 +114,18 @@ class Taps:
     ) -> AsyncIterator[Tapped | Tally | None]:
         clock = self._broker.clock
         begun = spoken = clock.monotonic()
-        budget, told, shown = 1.0, 0, 0
-        tap.take(1)
-        while not self._is_over(place, begun, spec, may):
+        # A bucket that holds a second's worth, and is full at first.
+        bucket = max(1.0, spec.rate)
+        budget, told, shown = bucket, 0, 0
+        tap.take(int(budget))
+        while True:
             await asyncio.sleep(LOOK_S)
-            # A bucket that holds a second's worth.
-            budget = min(max(1.0, spec.rate), budget + spec.rate * LOOK_S)
-            seen = tap.take(int(budget))
-            budget -= len(seen)
+            # Before anything is shown: he may have lost the right to see it.
+            if self._is_over(place, begun, spec, may):
+                return
+            seen = tap.take(0)
+            budget = min(bucket, budget - len(seen) + spec.rate * LOOK_S)
+            tap.take(int(budget))
             for one in seen:
                 yield Tapped(*one)
                 shown += 1

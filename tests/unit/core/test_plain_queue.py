@@ -446,3 +446,33 @@ def test_bodies_of_what_is_lent_are_let_go_when_memory_is_short() -> None:
     assert queue.unacked_bytes == 2
     queue.settle(taker.held[0])
     assert (queue.unacked_bytes, disk.live()) == (1, 0)
+
+
+def test_a_paused_queue_hands_out_to_gets_alone() -> None:
+    queue = new_queue()
+    first, late = Taker(), Taker()
+    queue.subscribe(first)
+    queue.pause(True)
+    assert queue.paused
+    publish(queue, b"1", b"2", b"3")
+    queue.subscribe(late)
+    queue.dispatch()
+    assert (first.held, late.held, queue.published_total) == ([], [], 3)
+    getter = Taker()
+    assert queue.get(getter)
+    assert getter.bodies() == [b"1"]
+    queue.pause(False)
+    assert sorted(first.bodies() + late.bodies()) == [b"2", b"3"]
+
+
+def test_a_pause_outlives_the_consumers() -> None:
+    queue = new_queue()
+    queue.pause(True)
+    publish(queue, b"1")
+    taker = Taker()
+    queue.subscribe(taker)
+    queue.unsubscribe(taker)
+    queue.subscribe(taker)
+    assert taker.held == []
+    queue.pause(False)
+    assert taker.bodies() == [b"1"]

@@ -123,3 +123,27 @@ def test_a_full_consumer_of_high_priority_leaves_the_turn_to_the_lower() -> None
     for _ in range(3):
         queue.publish(message())
     assert [sent.fields["consumer_tag"] for sent in bench.sent()] == ["high", "low", "low"]
+
+
+def test_nobody_has_a_turn_while_it_is_paused_and_everybody_keeps_his_place() -> None:
+    a, b, c = Person(), Person(), Person()
+    rota = rota_of(a, b)
+    assert rota.next() is a
+    rota.pause(True)
+    rota.add(c)
+    assert rota.next() is None
+    assert (b.asked, b.parkings, c.asked) == (0, 0, 0)
+    rota.pause(False)
+    assert [rota.next() for _ in range(3)] == [b, a, c]
+
+
+def test_one_alone_is_paused_and_has_every_turn_afterwards() -> None:
+    alone = Person()
+    rota = rota_of(alone)
+    rota.pause(True)
+    assert rota.next() is None
+    rota.pause(False)
+    assert [rota.next(), rota.next()] == [alone, alone]
+    late = Rota(True)
+    late.add(alone)
+    assert late.next() is None

@@ -17,6 +17,8 @@ from leveret.management.http.json import encode
 from leveret.management.http.route import Parameter, route
 
 EVENT_STREAM = "text/event-stream"
+# Whoever stands in between is to pass on what comes at once.
+UNBUFFERED = {"X-Accel-Buffering": "no"}
 # A word now and then, so that nobody on the way takes the connection for dead.
 HEARTBEAT = b": still here\n\n"
 HEARTBEAT_S = 15.0
@@ -56,13 +58,17 @@ def events(ask: Ask) -> Answer:
     broker_events = ask.services.broker.events
     if broker_events.listener_count >= LISTENERS_MAX:
         raise HttpError(429, "too_many_listeners", f"there are {LISTENERS_MAX} listeners already")
-    given = ask.query.get("after", ask.headers.get("Last-Event-ID", ""))
+    given = ask.query.get("after", ask.headers.get("last-event-id", ""))
     if given and not (given.isascii() and given.isdigit() and len(given) < 17):
         raise bad_request("after must be the id of an event")
     after = int(given) if given else None
     once = ask.flag("once")
     vhost = ask.query.get("vhost")
-    return Answer(body=_events(ask, -1 if once and after is None else after, vhost, once), content_type=EVENT_STREAM)
+    return Answer(
+        body=_events(ask, -1 if once and after is None else after, vhost, once),
+        headers=UNBUFFERED,
+        content_type=EVENT_STREAM,
+    )
 
 
 async def _events(ask: Ask, after: int | None, vhost: str | None, once: bool) -> AsyncIterator[bytes]:
@@ -151,7 +157,7 @@ async def tap(ask: Ask) -> Answer:
     except AmqpError as error:
         raise refusal(error) from None
     assert opened is None
-    return Answer(body=_tapped(watching, encoding), content_type=EVENT_STREAM)
+    return Answer(body=_tapped(watching, encoding), headers=UNBUFFERED, content_type=EVENT_STREAM)
 
 
 async def _tapped(watching: Any, encoding: str) -> AsyncIterator[bytes]:

@@ -247,6 +247,9 @@ class HttpServer:
             try:
                 async for piece in answer.body:
                     await response.write(piece)
+            except ConnectionError:
+                # Whoever asked is gone, as people do who have seen enough.
+                return response
             finally:
                 await answer.body.aclose()
         await response.write_eof()
