@@ -36,11 +36,6 @@ def is_too_long(path: str) -> bool:
 
 def bound_path(path: str) -> socket.socket:
     """A unix socket that only its owner can open. Raises StartupError."""
-    if is_too_long(path):
-        raise StartupError(
-            f"the unix socket {path} has a longer name than the system takes ({SOCKET_PATH_OCTETS_MAX} bytes); "
-            'set listen.socket to a shorter one, or to "off"'
-        )
     Path(path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # Ours from a life that ended without a word: the store's lock says that nobody else lives here.
     if os.path.lexists(path) and stat.S_ISSOCK(os.lstat(path).st_mode):
