@@ -369,7 +369,6 @@ REFUSALS: list[tuple[str, tuple[int, Any]]] = [
     ("/queues/%2F/nosuch", NOT_FOUND),
     ("/queues/nosuch", NOT_FOUND),
     ("/queues/nosuch/q", NOT_FOUND),
-    ("/queues/%2F/nosuch/bindings", NOTHING),
     ("/exchanges/%2F/nosuch", NOT_FOUND),
     ("/exchanges/%2F/nosuch/bindings/source", NOTHING),
     ("/bindings/nosuch", NOT_FOUND),

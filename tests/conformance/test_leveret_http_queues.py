@@ -222,6 +222,8 @@ def test_bindings_from_both_sides(api: Api, channel: Any) -> None:
     assert of_queue[0]["source"] == ""
     assert of_queue[1:] == to_queue
     assert api.get("/bindings/%2F/e/amq.default/q/bound-queue/bound-queue").body == of_queue[0]
+    # RabbitMQ makes one up.
+    assert api.get("/queues/%2F/nosuch/bindings").body == []
     everything = api.get("/bindings").body
     assert all(each in everything for each in [*of_queue, to_exchange])
     channel.queue_delete("bound-queue")

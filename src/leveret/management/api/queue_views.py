@@ -246,7 +246,7 @@ def get_queue(ask: Ask) -> Described:
 
 @route("GET", "/api/queues/{vhost}/{queue}/bindings", Right.MANAGEMENT, "What leads to a queue")
 def get_queue_bindings(ask: Ask) -> list[Described]:
-    """None for a queue that is not there, as in RabbitMQ."""
+    """None for a queue that is not there; RabbitMQ makes up the one to the default exchange."""
     vhost, name = ask.vhost.name, ask.path["queue"]
     topology = ask.services.broker.catalog.topologies[vhost]
     own = [default_binding(vhost, name)] if name in topology.queues else []
