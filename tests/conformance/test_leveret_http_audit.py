@@ -8,8 +8,10 @@ from typing import Any
 
 import pika
 import pytest
+from rstream import Producer
 
 from leveret.testing import Broker
+from tests.conformance.stream_scenes import opened, within_deadline
 from tests.http_client import Api
 
 CANARY = "c4n4ry-s3cr3t"
@@ -97,6 +99,19 @@ def test_changes_over_amqp(api: Api, broker: Broker) -> None:
     ]
     assert {(line["user"], line["via"]) for line in lines} == {("guest", "AMQP 0-9-1")}
     assert lines[0]["peer"].startswith("127.0.0.1:")
+
+
+def test_changes_over_the_stream_protocol(api: Api, broker: Broker) -> None:
+    async def change() -> None:
+        async with opened(Producer, broker) as producer:
+            await producer.create_stream("s")
+            await producer.delete_stream("s")
+
+    within_deadline(change())
+    assert [(line["action"], line["names"]["queue"], line["via"]) for line in noted(api)] == [
+        ("queue.delete", "s", "stream"),
+        ("queue.declare", "s", "stream"),
+    ]
 
 
 def test_filters_and_pages(api: Api) -> None:

@@ -4,6 +4,7 @@ For HTTP, the command line and the start of a node."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from leveret.broker.users import ALL, UserService, check_password
 from leveret.catalog import commands
 from leveret.catalog.commands import Command
 from leveret.catalog.definition_reader import Definitions, Placed, Problems, UserEntry, read_definitions
-from leveret.catalog.definitions import OWN_PREFIX, export, export_vhost
+from leveret.catalog.definitions import OWN_PREFIX, Section, export, sections
 from leveret.catalog.passwords import ARGON2ID, SALT_BYTES, hash_known_password
 from leveret.catalog.records import GlobalParameter, Permission, User, Vhost
 from leveret.errors import InvalidDefinitions, InvalidRequest
@@ -49,24 +50,20 @@ class DefinitionService:
 
     # ---- out
 
-    def export(self) -> dict[str, Any]:
-        heading = {
-            "rabbit_version": LIKE_RABBITMQ,
-            "rabbitmq_version": LIKE_RABBITMQ,
-            "product_name": PRODUCT,
-            "product_version": __version__,
-        }
-        return export(self._broker.catalog, heading)
+    def export(self, vhost: str | None = None) -> dict[str, Any]:
+        """Everything, or what is in a virtual host, which exists."""
+        return export(self._broker.catalog, heading(vhost), vhost)
 
-    def export_vhost(self, vhost: str) -> dict[str, Any]:
-        """The virtual host exists."""
-        return export_vhost(self._broker.catalog, vhost, {"rabbit_version": LIKE_RABBITMQ})
+    def sections(self, vhost: str | None = None) -> list[Section]:
+        """The same for those who may not hold anybody up: to be shown a few at a time."""
+        return sections(self._broker.catalog, vhost)
 
     # ---- in
 
     async def read(self, value: Any, vhost: str | None = None) -> Definitions:
         """With passwords hashed, which takes a while. Raises InvalidDefinitions."""
-        found = _read(value, vhost)
+        # In a thread: there may be ten thousands of them, and nothing of the broker is looked at.
+        found = await asyncio.to_thread(_read, value, vhost)
         for number, entry in enumerate(found.users):
             if entry.record.password is not None:
                 found.users[number] = _hashed(entry, await self._users.hash(entry.record.password))
@@ -148,6 +145,17 @@ class DefinitionService:
                 octets = entry.record.password.encode()
                 _check_password(entry.place, octets)
                 found.users[number] = _hashed(entry, self._broker.logins.hash(octets) if octets else "")
+
+
+def heading(vhost: str | None = None) -> dict[str, Any]:
+    if vhost is not None:
+        return {"rabbit_version": LIKE_RABBITMQ}
+    return {
+        "rabbit_version": LIKE_RABBITMQ,
+        "rabbitmq_version": LIKE_RABBITMQ,
+        "product_name": PRODUCT,
+        "product_version": __version__,
+    }
 
 
 def seeds(broker: Broker, planner: Planner, defaults: Defaults) -> list[Command]:

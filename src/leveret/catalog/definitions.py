@@ -5,13 +5,24 @@ types, nor whether what is read fits what exists: broker/definitions.py does."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from leveret.catalog.catalog import PREDECLARED_EXCHANGES, Catalog
 from leveret.catalog.parameters import LIMITS, OPERATOR_POLICY, VHOST_LIMITS
 from leveret.catalog.passwords import shown_hash
-from leveret.catalog.records import BindingRecord, ExchangeRecord, Parameter, Policy, QueueRecord, User, Vhost
+from leveret.catalog.records import (
+    BindingRecord,
+    ExchangeRecord,
+    GlobalParameter,
+    Parameter,
+    Permission,
+    Policy,
+    QueueRecord,
+    TopicPermission,
+    User,
+    Vhost,
+)
 from leveret.catalog.snapshot import binding_survives, survives
 
 QUEUE, EXCHANGE = "queue", "exchange"
@@ -20,70 +31,66 @@ OWN_PREFIX = "leveret."
 PREDECLARED = frozenset(name for name, _, _ in PREDECLARED_EXCHANGES)
 
 
-def export(catalog: Catalog, heading: dict[str, Any]) -> dict[str, Any]:
-    """All of it. `heading` are versions and the like, which come first."""
-    vhosts = list(catalog.vhosts)
-    return {
-        **heading,
-        "users": [shown_user(user) for user in catalog.users.values()],
-        "vhosts": [shown_vhost(vhost) for vhost in catalog.vhosts.values()],
-        "permissions": [
-            {
-                "user": one.user,
-                "vhost": one.vhost,
-                "configure": one.configure,
-                "write": one.write,
-                "read": one.read,
-            }
-            for one in catalog.permissions.values()
-        ],
-        "topic_permissions": [
-            {"user": one.user, "vhost": one.vhost, "exchange": one.exchange, "write": one.write, "read": one.read}
-            for one in catalog.topic_permissions.values()
-        ],
-        "global_parameters": [
-            {"name": one.name, "value": one.value}
-            for one in catalog.global_parameters.values()
-            if not one.name.startswith(OWN_PREFIX)
-        ],
-        **_in_vhosts(catalog, vhosts, with_vhost=True),
-    }
+class Section(NamedTuple):
+    """The records of one section, as they are at this moment, and how one is shown."""
+
+    name: str
+    records: list[Any]
+    show: Callable[[Any], dict[str, Any]]
 
 
-def export_vhost(catalog: Catalog, vhost: str, heading: dict[str, Any]) -> dict[str, Any]:
-    """What is in one virtual host. Things do not say which, so that they can go into another one."""
-    return {**heading, **_in_vhosts(catalog, [vhost], with_vhost=False)}
+def export(catalog: Catalog, heading: dict[str, Any], vhost: str | None = None) -> dict[str, Any]:
+    """All of it, or what is in one virtual host. `heading` are versions and the like, which come first."""
+    return {**heading, **{one.name: [one.show(record) for record in one.records] for one in sections(catalog, vhost)}}
 
 
-def _in_vhosts(catalog: Catalog, vhosts: list[str], with_vhost: bool) -> dict[str, Any]:
-    def made(vhost: str, shown: dict[str, Any]) -> dict[str, Any]:
-        return {"vhost": vhost, **shown} if with_vhost else shown
+def sections(catalog: Catalog, vhost: str | None = None) -> list[Section]:
+    """Records never change, so that whoever shows them may take his time."""
+    if vhost is not None:
+        return _in_vhosts(catalog, [vhost], with_vhost=False)
+    return [
+        Section("users", list(catalog.users.values()), shown_user),
+        Section("vhosts", list(catalog.vhosts.values()), shown_vhost),
+        Section("permissions", list(catalog.permissions.values()), shown_permission),
+        Section("topic_permissions", list(catalog.topic_permissions.values()), shown_topic_permission),
+        Section(
+            "global_parameters",
+            [one for one in catalog.global_parameters.values() if not one.name.startswith(OWN_PREFIX)],
+            shown_global_parameter,
+        ),
+        *_in_vhosts(catalog, list(catalog.vhosts), with_vhost=True),
+    ]
 
-    return {
-        "parameters": [shown_parameter(one) for vhost in vhosts for one in _parameters(catalog, vhost)],
-        "policies": [
-            shown_policy(policy) for vhost in vhosts for policy in catalog.policies[vhost].all() if not policy.operator
-        ],
-        "queues": [
-            made(vhost, shown_queue(queue))
-            for vhost in vhosts
-            for queue in catalog.topologies[vhost].queues.values()
-            if survives(queue)
-        ],
-        "exchanges": [
-            made(vhost, shown_exchange(exchange))
-            for vhost in vhosts
-            for exchange in catalog.topologies[vhost].exchanges.values()
-            if exchange.durable and exchange.name not in PREDECLARED
-        ],
-        "bindings": [
-            made(vhost, shown_binding(binding))
-            for vhost in vhosts
-            for bindings in catalog.topologies[vhost].bindings_from.values()
-            for binding in bindings.values()
-            if binding_survives(catalog, binding)
-        ],
-    }
+
+def _in_vhosts(catalog: Catalog, vhosts: list[str], with_vhost: bool) -> list[Section]:
+    """Of one virtual host things do not say which, so that they can go into another one."""
+
+    def made(show: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
+        return (lambda record: {"vhost": record.vhost, **show(record)}) if with_vhost else show
+
+    topologies = [catalog.topologies[vhost] for vhost in vhosts]
+    policies = [policy for vhost in vhosts for policy in catalog.policies[vhost].all() if not policy.operator]
+    queues = [queue for topology in topologies for queue in topology.queues.values() if survives(queue)]
+    exchanges = [
+        exchange
+        for topology in topologies
+        for exchange in topology.exchanges.values()
+        if exchange.durable and exchange.name not in PREDECLARED
+    ]
+    bindings = [
+        binding
+        for topology in topologies
+        for bound in topology.bindings_from.values()
+        for binding in bound.values()
+        if binding_survives(catalog, binding)
+    ]
+    return [
+        Section("parameters", [one for vhost in vhosts for one in _parameters(catalog, vhost)], shown_parameter),
+        Section("policies", policies, shown_policy),
+        Section("queues", queues, made(shown_queue)),
+        Section("exchanges", exchanges, made(shown_exchange)),
+        Section("bindings", bindings, made(shown_binding)),
+    ]
 
 
 def _parameters(catalog: Catalog, vhost: str) -> Iterator[Parameter]:
@@ -124,6 +131,30 @@ def shown_vhost(vhost: Vhost) -> dict[str, Any]:
     if vhost.protected:
         shown["protected_from_deletion"] = True
     return shown
+
+
+def shown_permission(permission: Permission) -> dict[str, Any]:
+    return {
+        "user": permission.user,
+        "vhost": permission.vhost,
+        "configure": permission.configure,
+        "write": permission.write,
+        "read": permission.read,
+    }
+
+
+def shown_topic_permission(permission: TopicPermission) -> dict[str, Any]:
+    return {
+        "user": permission.user,
+        "vhost": permission.vhost,
+        "exchange": permission.exchange,
+        "write": permission.write,
+        "read": permission.read,
+    }
+
+
+def shown_global_parameter(parameter: GlobalParameter) -> dict[str, Any]:
+    return {"name": parameter.name, "value": parameter.value}
 
 
 def shown_policy(policy: Policy) -> dict[str, Any]:

@@ -36,7 +36,9 @@ def table_from_json(value: Any) -> Arguments:
 
 def is_text(value: Any) -> bool:
     """A string that can be written as UTF-8: half of a surrogate pair cannot, though JSON has a way to say it."""
-    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+    if not isinstance(value, str):
+        return False
+    return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def kept_bytes(value: Any) -> int:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
+from collections.abc import AsyncIterator
 from email.parser import BytesParser
 from email.policy import HTTP
 from typing import Any
 
 from leveret.broker.access import Right
 from leveret.broker.definition_plan import CHANGE, CREATE, Plan
+from leveret.broker.definitions import DefinitionService, heading
 from leveret.management.http.ask import DONE, Answer, Ask
 from leveret.management.http.errors import bad_request
-from leveret.management.http.json import decode
+from leveret.management.http.json import decode, encode
+from leveret.management.http.lists import LOOK_EVERY, SLICE_S
 from leveret.management.http.route import Parameter, Scope, Size, route
 
 DOWNLOAD = (Parameter("download", "Name of the file that a browser is to keep it as."),)
@@ -28,7 +33,7 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 @route("GET", "/api/definitions", Right.ADMINISTRATOR, "Everything but messages", query=DOWNLOAD, private=True)
 @route("GET", "/api/all-configuration", Right.ADMINISTRATOR, "An old name of it", query=DOWNLOAD, private=True)
 def get_definitions(ask: Ask) -> Answer:
-    return Answer(body=ask.services.definitions.export(), headers=_disposition(ask))
+    return Answer(body=_pieces(ask.services.definitions, None), headers=_disposition(ask))
 
 
 @route(
@@ -43,7 +48,25 @@ def get_definitions(ask: Ask) -> Answer:
 def get_vhost_definitions(ask: Ask) -> Answer:
     if ask.path["vhost"] not in ask.services.broker.vhosts:
         raise bad_request("vhost_not_found")
-    return Answer(body=ask.services.definitions.export_vhost(ask.path["vhost"]), headers=_disposition(ask))
+    return Answer(body=_pieces(ask.services.definitions, ask.path["vhost"]), headers=_disposition(ask))
+
+
+async def _pieces(definitions: DefinitionService, vhost: str | None) -> AsyncIterator[bytes]:
+    """A slice at a time, with a turn for everybody else in between."""
+    # Without the brace that closes it.
+    buffer = bytearray(encode(heading(vhost))[:-1])
+    begun = time.perf_counter()
+    for section in definitions.sections(vhost):
+        buffer += b',"' + section.name.encode() + b'":['
+        for count, record in enumerate(section.records):
+            buffer += b"," * bool(count) + encode(section.show(record))
+            if count % LOOK_EVERY == 0 and time.perf_counter() - begun > SLICE_S:
+                yield bytes(buffer)
+                buffer.clear()
+                await asyncio.sleep(0)
+                begun = time.perf_counter()
+        buffer += b"]"
+    yield bytes(buffer + b"}")
 
 
 @route("POST", "/api/definitions", Right.ADMINISTRATOR, "Import definitions", size=Size.LARGE, query=CONFLICTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from leveret.broker.access import Right
+from leveret.catalog.definitions import shown_permission, shown_topic_permission
 from leveret.catalog.records import Permission, TopicPermission
 from leveret.management.api.users import existing_user
 from leveret.management.http.ask import CREATED, DONE, Answer, Ask
@@ -12,17 +13,6 @@ from leveret.management.http.errors import bad_request, not_found
 from leveret.management.http.fields import Fields
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed
 from leveret.management.http.route import Scope, route
-
-
-def shown_permission(permission: Permission) -> dict[str, Any]:
-    return {
-        "user": permission.user,
-        "vhost": permission.vhost,
-        "configure": permission.configure,
-        "write": permission.write,
-        "read": permission.read,
-    }
-
 
 PERMISSIONS: Listed[Permission] = Listed(lambda ask, found: shown_permission(found), lambda found: found.user)
 
@@ -101,16 +91,6 @@ def _user_and_vhost(ask: Ask) -> tuple[str, str]:
 
 
 # ---- topic permissions
-
-
-def shown_topic_permission(permission: TopicPermission) -> dict[str, Any]:
-    return {
-        "user": permission.user,
-        "vhost": permission.vhost,
-        "exchange": permission.exchange,
-        "write": permission.write,
-        "read": permission.read,
-    }
 
 
 TOPIC_PERMISSIONS: Listed[TopicPermission] = Listed(

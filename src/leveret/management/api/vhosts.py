@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from leveret.broker.access import Right, sees_vhost
+from leveret.broker.identity import CatalogUser
 from leveret.broker.vhosts import UNDEFINED
 from leveret.catalog.records import Vhost
 from leveret.management.api.numbers import without_rates
@@ -91,7 +92,8 @@ async def put_vhost(ask: Ask) -> Answer:
         tracing=fields.flag("tracing", existing.tracing),
         protected=fields.flag("protected_from_deletion", existing.protected),
     )
-    new = await ask.durably(lambda: ask.services.vhosts.put(vhost, ask.who.name))
+    creator = ask.who.name if isinstance(ask.who, CatalogUser) else None
+    new = await ask.durably(lambda: ask.services.vhosts.put(vhost, creator))
     return CREATED if new else DONE
 
 
