@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leveret.core.contract import Queue
-from leveret.core.properties import Properties, encode_properties, parse_properties
+from leveret.core.properties import Properties
 from leveret.core.queue import ClassicQueue
 from leveret.core.router import Exchange
 from leveret.errors import HardError, SoftError
@@ -489,19 +489,3 @@ def test_nothing_is_confirmed_on_an_abandoned_channel() -> None:
     bench.connection.find(1).intake.abandon()
     disk.commit()
     assert confirming(bench) == []
-
-
-def test_a_message_that_comes_whole_says_where_it_goes_before_it_does() -> None:
-    bench = Workbench(body_bytes_max=10)
-    queue = bench.add_queue()
-    intake = bench.open_channel().intake
-    intake.start_transaction()
-    properties = parse_properties(encode_properties(app_id="me"))
-    intake.offer(b"\x00\x01q", properties, b"hello")
-    ((waiting, exchange, targets, mandatory),) = intake.pending
-    assert (waiting.body, exchange.name, targets, mandatory) == (b"hello", b"", (queue,), False)
-    assert bodies(queue) == []
-    assert intake.commit()
-    assert bodies(queue) == [b"hello"]
-    with pytest.raises(SoftError, match="larger than configured max size 10"):
-        intake.offer(b"\x00\x01q", properties, b"x" * 11)
