@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 from leveret.broker.reprocess.letter import Letter
+from leveret.catalog.pattern_cost import NAME_CHARACTERS_MAX
 from leveret.catalog.patterns import compile_pattern
 from leveret.catalog.records import ReplayFilter
 from leveret.errors import InvalidReplay
@@ -83,7 +84,10 @@ class CompiledFilter:
                 compiled: re.Pattern[str] = compile_pattern(pattern)
             except ValueError as error:
                 raise InvalidReplay(f"filter.{field}_pattern", str(error)) from None
-            self._tests.append(_of_origin(lambda origin: compiled.search(_name(origin, field)) is not None))
+            # Cut: it stands in a header, which anybody may have written, and patterns are bounded for names only.
+            self._tests.append(
+                _of_origin(lambda origin: compiled.search(_name(origin, field)[:NAME_CHARACTERS_MAX]) is not None)
+            )
 
 
 def _check_numbers(given: ReplayFilter) -> None:
