@@ -1,4 +1,4 @@
-"""What the system says of this process, for people who watch it: descriptors, threads, processors, switches, collected garbage,
+"""What the system says of this process, for people who watch it: descriptors, threads, processors, switches, garbage,
 memory by kind. Asked when somebody wants to know, and kept by nobody."""
 
 from __future__ import annotations

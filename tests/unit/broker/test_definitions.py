@@ -268,9 +268,7 @@ def test_into_one_virtual_host_only(town: Town, definitions: DefinitionService) 
     assert "eve" not in town.broker.catalog.users
     assert list(town.broker.vhosts["v"].queues) == [b"q"]
     assert not town.broker.vhosts["/"].queues
-    assert definitions.export("v")["queues"] == [
-        {"name": "q", "durable": True, "auto_delete": False, "arguments": {}}
-    ]
+    assert definitions.export("v")["queues"] == [{"name": "q", "durable": True, "auto_delete": False, "arguments": {}}]
 
 
 def test_what_goes_with_a_connection_is_not_exported(town: Town, definitions: DefinitionService) -> None:
