@@ -39,6 +39,9 @@ class Caller:
     def __init__(self, bench: Workbench) -> None:
         self.bench = bench
         self.name = "caller"
+        self.user = "ann"
+        self.vhost_name = "/"
+        self.protocol = "AMQP 0-9-1"
 
     def counted(self) -> tuple[object, list[Channel]]:
         return self.bench.connection, list(self.bench.connection.channels.values())
