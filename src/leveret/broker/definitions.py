@@ -138,12 +138,12 @@ class DefinitionService:
                 getattr(found, section).extend(
                     Placed(f"{name}: {entry.place}", entry.record) for entry in getattr(one, section)
                 )
+        problems += _password_problems(found)
         if problems:
             raise InvalidDefinitions(problems)
         for number, entry in enumerate(found.users):
             if entry.record.password is not None:
                 octets = entry.record.password.encode()
-                _check_password(entry.place, octets)
                 found.users[number] = _hashed(entry, self._broker.logins.hash(octets) if octets else "")
 
 
@@ -189,22 +189,21 @@ def _default_hash(broker: Broker, defaults: Defaults) -> str:
 
 def _read(value: Any, vhost: str | None) -> Definitions:
     found, problems = read_definitions(value, vhost)
+    problems += _password_problems(found)
+    if problems:
+        raise InvalidDefinitions(problems)
+    return found
+
+
+def _password_problems(found: Definitions) -> Problems:
+    problems: Problems = []
     for entry in found.users:
         if entry.record.password is not None:
             try:
                 check_password(entry.record.password.encode())
             except InvalidRequest as error:
                 problems.append((f"{entry.place}.password", str(error)))
-    if problems:
-        raise InvalidDefinitions(problems)
-    return found
-
-
-def _check_password(place: str, password: bytes) -> None:
-    try:
-        check_password(password)
-    except InvalidRequest as error:
-        raise InvalidDefinitions([(f"{place}.password", str(error))]) from None
+    return problems
 
 
 def _hashed(entry: Placed[UserEntry], password_hash: str) -> Placed[UserEntry]:
