@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any
 
 from leveret.broker.access import READ
@@ -21,7 +20,7 @@ from leveret.catalog.records import Permission, QueueRecord, User, Vhost
 from leveret.core.contract import Queue
 from leveret.core.pickup import Pickup
 from leveret.core.stream.queue import StreamQueue
-from leveret.errors import HardError, TooManyLeases
+from leveret.errors import HardError, SoftError, TooManyLeases
 
 LEASES_MAX = 20_000
 LEASES_OF_USER_MAX = 5_000
@@ -231,10 +230,12 @@ class Checkouts:
         record = change.record
         ended: list[Lease] = []
         if isinstance(record, QueueRecord | Vhost) and isinstance(change, Removed):
-            ended = [lease for lease in self._leases.values() if lease.hand.queue.deleted]
+            ended = [lease for hand in self._hands.values() if hand.queue.deleted for lease in hand.leases.values()]
         elif isinstance(record, User | Permission):
             user = record.name if isinstance(record, User) else record.user
-            ended = [lease for lease in self._leases.values() if self._is_lost(lease.hand, user)]
+            ended = [
+                lease for hand in self._hands.values() if self._is_lost(hand, user) for lease in hand.leases.values()
+            ]
         if ended:
             self._give_back(ended)
 
@@ -263,5 +264,7 @@ async def fetched(broker: Broker, pickup: Pickup, tag: int) -> bool:
             return found
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         pickup.queue.await_load(lambda done=arrived: done.done() or done.set_result(None))
-        with suppress(TimeoutError):
+        try:
             await asyncio.wait_for(arrived, LOAD_DEADLINE_S)
+        except TimeoutError:
+            raise SoftError(541, "the disk did not answer in time") from None

@@ -82,6 +82,8 @@ class Events:
     async def listen(self, after: int | None, wait_s: float) -> AsyncGenerator[Event | int | None, None]:
         """Events behind the one with this id, or those from now on. A number is how many were missed; None comes when
         nothing has happened for so long. Ends with the broker."""
+        if len(self._signals) >= LISTENERS_MAX:
+            return
         signal = asyncio.Event()
         following = self._next_id if after is None else after + 1
         self._signals.add(signal)

@@ -132,7 +132,7 @@ def test_columns() -> None:
 def test_a_pattern_that_takes_too_long_is_given_up() -> None:
     things = [Thing("a" * 250, 0)] * 2000
     with pytest.raises(HttpError, match="too long"):
-        answer(things=things, name=".*.*.*b", use_regex="true")
+        answer(things=things, name=".*.*b", use_regex="true")
 
 
 def test_others_have_their_turn_while_a_long_list_is_made() -> None:

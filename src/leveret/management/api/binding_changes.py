@@ -8,6 +8,7 @@ from leveret.broker.vhost import octets
 from leveret.catalog.records import BindingRecord
 from leveret.management.api.binding_keys import find_binding, location_of
 from leveret.management.http.ask import DEFAULT_EXCHANGE, DONE, Answer, Ask, Requester
+from leveret.management.http.bodies import BINDING_BODY
 from leveret.management.http.errors import HttpError, not_found
 from leveret.management.http.fields import Fields
 from leveret.management.http.names import checked_name
@@ -20,6 +21,7 @@ from leveret.management.http.route import route
     Right.MANAGEMENT,
     "Bind a queue to an exchange; the Location header names the binding",
     answers={201: None},
+    accepts=BINDING_BODY,
 )
 async def bind_queue(ask: Ask) -> Answer:
     return await _bind(ask, to_queue=True, destination=ask.path["queue"])
@@ -31,6 +33,7 @@ async def bind_queue(ask: Ask) -> Answer:
     Right.MANAGEMENT,
     "Bind an exchange to another; the Location header names the binding",
     answers={201: None},
+    accepts=BINDING_BODY,
 )
 async def bind_exchange(ask: Ask) -> Answer:
     return await _bind(ask, to_queue=False, destination=_exchange_name(ask.path["destination"]))

@@ -17,6 +17,8 @@ from leveret.management.api.binding_keys import (
 from leveret.management.api.numbers import Described
 from leveret.management.api.visible import meant_vhosts
 from leveret.management.http.ask import DEFAULT_EXCHANGE, Answer, Ask
+from leveret.management.http.bodies import BINDING
+from leveret.management.http.bodies import listed as listing
 from leveret.management.http.errors import not_found
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed
 from leveret.management.http.route import route
@@ -33,8 +35,15 @@ BINDINGS: Listed[BindingRecord] = Listed(
 )
 
 
-@route("GET", "/api/bindings", Right.MANAGEMENT, "All bindings", query=LIST_PARAMETERS)
-@route("GET", "/api/bindings/{vhost}", Right.MANAGEMENT, "The bindings of a virtual host", query=LIST_PARAMETERS)
+@route("GET", "/api/bindings", Right.MANAGEMENT, "All bindings", query=LIST_PARAMETERS, answers={200: listing(BINDING)})
+@route(
+    "GET",
+    "/api/bindings/{vhost}",
+    Right.MANAGEMENT,
+    "The bindings of a virtual host",
+    query=LIST_PARAMETERS,
+    answers={200: listing(BINDING)},
+)
 async def list_bindings(ask: Ask) -> Answer:
     return await listed(ask, _all(ask), BINDINGS)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from leveret.broker.access import CONFIGURE, Right
+from leveret.broker.access import CONFIGURE, READ, Right
 from leveret.broker.browsing import COUNT_MAX, Held, Seen
 from leveret.core.field_types import Timestamp
 from leveret.core.stream.queue import StreamQueue
 from leveret.errors import AmqpError
 from leveret.management.api.fetch import HOW, Letters, letters_for, refusal
 from leveret.management.http.ask import DONE, Answer, Ask
+from leveret.management.http.bodies import MESSAGES
 from leveret.management.http.errors import bad_request
 from leveret.management.http.route import Parameter, Scope, route
 
@@ -36,6 +37,7 @@ UNACKED_MAX = 10_000
         *HOW,
     ),
     private=True,
+    answers={200: MESSAGES},
 )
 async def peek(ask: Ask) -> Answer:
     browsing = ask.services.browsing
@@ -108,8 +110,9 @@ def _holder(held: Held) -> dict[str, Any]:
     query=(Parameter("count", "How many at most.", {"type": "integer", "minimum": 1, "maximum": UNACKED_MAX}),),
 )
 async def unacked(ask: Ask) -> list[dict[str, Any]]:
-    """Needs no READ: nothing of what is in the messages is shown but their routing keys."""
+    """Needs no READ: nothing of what is in the messages is shown but, to those who have it, their routing keys."""
     browsing = ask.services.browsing
+    reads = ask.requester().access.allows_queue(READ, ask.path["queue"])
     count = ask.number("count", UNACKED_MAX, 1, UNACKED_MAX)
     try:
         queue = browsing.known(ask.requester(), ask.path["queue"])
@@ -121,7 +124,8 @@ async def unacked(ask: Ask) -> list[dict[str, Any]]:
         told = {"payload_bytes": message.body_size, "redelivered": held.entry.seen, "position": held.entry.position}
         if message.address:
             # What a stream's consumers hold has none.
-            told["routing_key"] = message.routing_key.decode("utf-8", "replace")
+            if reads:
+                told["routing_key"] = message.routing_key.decode("utf-8", "replace")
             told["arrived_at"] = message.stamp
         found.append({**_holder(held), **told})
         if len(found) >= count:

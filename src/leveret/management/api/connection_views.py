@@ -21,6 +21,8 @@ from leveret.management.api.visible import (
     sees_everything,
 )
 from leveret.management.http.ask import DONE, Answer, Ask
+from leveret.management.http.bodies import CHANNEL, CONNECTION
+from leveret.management.http.bodies import listed as listing
 from leveret.management.http.errors import not_authorised
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
 from leveret.management.http.route import Parameter, Scope, route
@@ -96,7 +98,14 @@ CONNECTIONS: Listed[Connected] = Listed(
 )
 
 
-@route("GET", "/api/connections", Right.MANAGEMENT, "All connections", query=LIST_PARAMETERS + SPAN_PARAMETERS)
+@route(
+    "GET",
+    "/api/connections",
+    Right.MANAGEMENT,
+    "All connections",
+    query=LIST_PARAMETERS + SPAN_PARAMETERS,
+    answers={200: listing(CONNECTION)},
+)
 @route(
     "GET",
     "/api/vhosts/{vhost}/connections",
@@ -114,6 +123,7 @@ async def list_connections(ask: Ask) -> Answer:
     Right.MANAGEMENT,
     "One connection; one's own, without the tag monitoring",
     query=(COLUMNS, *SPAN_PARAMETERS),
+    answers={200: CONNECTION},
 )
 def get_connection(ask: Ask) -> Described:
     return one(ask, describe_connection(ask, named_connection(ask, ask.path["name"])))
@@ -217,7 +227,14 @@ CHANNELS: Listed[SeenChannel] = Listed(
 )
 
 
-@route("GET", "/api/channels", Right.MANAGEMENT, "All channels", query=LIST_PARAMETERS + SPAN_PARAMETERS)
+@route(
+    "GET",
+    "/api/channels",
+    Right.MANAGEMENT,
+    "All channels",
+    query=LIST_PARAMETERS + SPAN_PARAMETERS,
+    answers={200: listing(CHANNEL)},
+)
 @route(
     "GET",
     "/api/vhosts/{vhost}/channels",
@@ -246,6 +263,7 @@ async def list_channels_of_connection(ask: Ask) -> Answer:
     Right.MANAGEMENT,
     "One channel, with its consumers",
     query=(COLUMNS, *SPAN_PARAMETERS),
+    answers={200: CHANNEL},
 )
 def get_channel(ask: Ask) -> Described:
     channel = named_channel(ask, ask.path["name"])

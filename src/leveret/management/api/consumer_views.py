@@ -11,6 +11,8 @@ from leveret.core.stream.queue import StreamQueue
 from leveret.management.api.numbers import Described
 from leveret.management.api.visible import meant_consumers
 from leveret.management.http.ask import Answer, Ask
+from leveret.management.http.bodies import CONSUMER
+from leveret.management.http.bodies import listed as listing
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed
 from leveret.management.http.route import route
 
@@ -57,7 +59,16 @@ CONSUMERS: Listed[SeenConsumer] = Listed(
 )
 
 
-@route("GET", "/api/consumers", Right.MANAGEMENT, "All consumers", query=LIST_PARAMETERS)
-@route("GET", "/api/consumers/{vhost}", Right.MANAGEMENT, "The consumers in a virtual host", query=LIST_PARAMETERS)
+@route(
+    "GET", "/api/consumers", Right.MANAGEMENT, "All consumers", query=LIST_PARAMETERS, answers={200: listing(CONSUMER)}
+)
+@route(
+    "GET",
+    "/api/consumers/{vhost}",
+    Right.MANAGEMENT,
+    "The consumers in a virtual host",
+    query=LIST_PARAMETERS,
+    answers={200: listing(CONSUMER)},
+)
 async def list_consumers(ask: Ask) -> Answer:
     return await listed(ask, meant_consumers(ask), CONSUMERS)

@@ -14,6 +14,7 @@ from leveret.broker.access import Right
 from leveret.broker.definition_plan import CHANGE, CREATE, Plan
 from leveret.broker.definitions import DefinitionService, heading
 from leveret.management.http.ask import DONE, Answer, Ask
+from leveret.management.http.bodies import DEFINITIONS
 from leveret.management.http.errors import bad_request
 from leveret.management.http.json import decode, encode
 from leveret.management.http.lists import LOOK_EVERY, SLICE_S
@@ -27,10 +28,21 @@ CONFLICTS = (
         {"type": "string", "enum": ["refuse", "keep"]},
     ),
 )
+BOUNDARY_CHARACTERS_MAX = 70
+PARTS_MAX = 16
+PART_HEAD_BYTES_MAX = 4096
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
-@route("GET", "/api/definitions", Right.ADMINISTRATOR, "Everything but messages", query=DOWNLOAD, private=True)
+@route(
+    "GET",
+    "/api/definitions",
+    Right.ADMINISTRATOR,
+    "Everything but messages",
+    query=DOWNLOAD,
+    private=True,
+    answers={200: DEFINITIONS},
+)
 @route("GET", "/api/all-configuration", Right.ADMINISTRATOR, "An old name of it", query=DOWNLOAD, private=True)
 def get_definitions(ask: Ask) -> Answer:
     return Answer(body=_pieces(ask.services.definitions, None), headers=_disposition(ask))
@@ -44,6 +56,7 @@ def get_definitions(ask: Ask) -> Answer:
     scope=Scope.NAME,
     query=DOWNLOAD,
     private=True,
+    answers={200: DEFINITIONS},
 )
 def get_vhost_definitions(ask: Ask) -> Answer:
     if ask.path["vhost"] not in ask.services.broker.vhosts:
@@ -69,8 +82,24 @@ async def _pieces(definitions: DefinitionService, vhost: str | None) -> AsyncIte
     yield bytes(buffer + b"}")
 
 
-@route("POST", "/api/definitions", Right.ADMINISTRATOR, "Import definitions", size=Size.LARGE, query=CONFLICTS)
-@route("POST", "/api/all-configuration", Right.ADMINISTRATOR, "An old name of it", size=Size.LARGE, query=CONFLICTS)
+@route(
+    "POST",
+    "/api/definitions",
+    Right.ADMINISTRATOR,
+    "Import definitions",
+    size=Size.LARGE,
+    query=CONFLICTS,
+    accepts=DEFINITIONS,
+)
+@route(
+    "POST",
+    "/api/all-configuration",
+    Right.ADMINISTRATOR,
+    "An old name of it",
+    size=Size.LARGE,
+    query=CONFLICTS,
+    accepts=DEFINITIONS,
+)
 async def post_definitions(ask: Ask) -> Answer:
     return await _import(ask, None)
 
@@ -83,6 +112,7 @@ async def post_definitions(ask: Ask) -> Answer:
     scope=Scope.NAME,
     size=Size.LARGE,
     query=CONFLICTS,
+    accepts=DEFINITIONS,
 )
 async def post_vhost_definitions(ask: Ask) -> Answer:
     return await _import(ask, ask.vhost.name)
@@ -97,6 +127,7 @@ async def post_vhost_definitions(ask: Ask) -> Answer:
     query=(Parameter("vhost", "As if it were imported into this virtual host."),),
     answers={200: Any},
     harmless=True,
+    accepts=DEFINITIONS,
 )
 def post_difference(ask: Ask) -> dict[str, Any]:
     vhost = ask.query.get("vhost")
@@ -153,13 +184,19 @@ def form_part(content_type: str, body: bytes, wanted: str) -> bytes | None:
     """One part of a multipart form, by its name."""
     if "\r" in content_type or "\n" in content_type:
         return None
-    message = BytesParser(policy=HTTP).parsebytes(b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + body)
-    if not message.is_multipart():
+    form = BytesParser(policy=HTTP).parsebytes(b"Content-Type: " + content_type.encode() + b"\r\n\r\n")
+    boundary = form.get_param("boundary")
+    if not isinstance(boundary, str) or not 0 < len(boundary) <= BOUNDARY_CHARACTERS_MAX or not boundary.isascii():
         return None
-    for part in message.iter_parts():
+    # Cut in one go: a parser for mail would go through it line by line.
+    pieces = (b"\r\n" + body).split(b"\r\n--" + boundary.encode(), PARTS_MAX)
+    for piece in pieces[1:]:
+        head, blank, payload = piece.removeprefix(b"\r\n").partition(b"\r\n\r\n")
+        if not blank or len(head) > PART_HEAD_BYTES_MAX:
+            continue
+        part = BytesParser(policy=HTTP).parsebytes(head + b"\r\n\r\n", headersonly=True)
         if part.get_param("name", header="content-disposition") == wanted:
-            payload = part.get_payload(decode=True)
-            return payload if isinstance(payload, bytes) else None
+            return payload
     return None
 
 

@@ -7,6 +7,7 @@ from leveret.broker.topology import strip_line_ends
 from leveret.broker.vhost import octets
 from leveret.catalog.records import ExchangeRecord
 from leveret.management.http.ask import CREATED, DONE, Answer, Ask
+from leveret.management.http.bodies import EXCHANGE_BODY
 from leveret.management.http.errors import not_found
 from leveret.management.http.fields import Fields
 from leveret.management.http.names import checked_name
@@ -14,7 +15,12 @@ from leveret.management.http.route import Parameter, route
 
 
 @route(
-    "PUT", "/api/exchanges/{vhost}/{exchange}", Right.MANAGEMENT, "Declare an exchange", answers={201: None, 204: None}
+    "PUT",
+    "/api/exchanges/{vhost}/{exchange}",
+    Right.MANAGEMENT,
+    "Declare an exchange",
+    answers={201: None, 204: None},
+    accepts=EXCHANGE_BODY,
 )
 async def put_exchange(ask: Ask) -> Answer:
     who = ask.requester()

@@ -13,6 +13,8 @@ from leveret.management.api.binding_keys import default_binding, described, in_o
 from leveret.management.api.numbers import SPAN_PARAMETERS, Described, message_stats
 from leveret.management.api.visible import meant_exchanges
 from leveret.management.http.ask import Answer, Ask
+from leveret.management.http.bodies import EXCHANGE
+from leveret.management.http.bodies import listed as listing
 from leveret.management.http.errors import not_found
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
 from leveret.management.http.route import Parameter, route
@@ -71,13 +73,21 @@ EXCHANGES: Listed[Any] = Listed(
 )
 
 
-@route("GET", "/api/exchanges", Right.MANAGEMENT, "All exchanges", query=LIST_PARAMETERS + SPAN_PARAMETERS)
+@route(
+    "GET",
+    "/api/exchanges",
+    Right.MANAGEMENT,
+    "All exchanges",
+    query=LIST_PARAMETERS + SPAN_PARAMETERS,
+    answers={200: listing(EXCHANGE)},
+)
 @route(
     "GET",
     "/api/exchanges/{vhost}",
     Right.MANAGEMENT,
     "The exchanges of a virtual host",
     query=LIST_PARAMETERS + SPAN_PARAMETERS,
+    answers={200: listing(EXCHANGE)},
 )
 async def list_exchanges(ask: Ask) -> Answer:
     return await listed(ask, meant_exchanges(ask), EXCHANGES)
@@ -89,6 +99,7 @@ async def list_exchanges(ask: Ask) -> Answer:
     Right.MANAGEMENT,
     "One exchange",
     query=(Parameter("columns", "Only these columns, separated by commas."), *SPAN_PARAMETERS),
+    answers={200: EXCHANGE},
 )
 def get_exchange(ask: Ask) -> Described:
     found = describe_exchange(ask, find_exchange(ask))

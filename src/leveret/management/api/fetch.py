@@ -13,6 +13,7 @@ from leveret.core.pickup import Pickup
 from leveret.errors import AmqpError
 from leveret.management.api.message_json import AUTO, BASE64, described, encoding_of
 from leveret.management.http.ask import Answer, Ask
+from leveret.management.http.bodies import ACK_BODY, GET_BODY, MESSAGES, NACK_BODY
 from leveret.management.http.errors import HttpError, bad_request, not_authorised
 from leveret.management.http.fields import Fields
 from leveret.management.http.json import encode
@@ -102,8 +103,9 @@ COMPACT_BYTES = 256 * 1024
     "/api/queues/{vhost}/{queue}/get",
     Right.MANAGEMENT,
     "Get messages, as RabbitMQ does: they are taken, put back or rejected within the request",
-    answers={200: Any},
+    answers={200: MESSAGES},
     private=True,
+    accepts=GET_BODY,
 )
 async def get(ask: Ask) -> Answer:
     who = ask.requester()
@@ -175,6 +177,7 @@ def refusal(error: AmqpError) -> HttpError:
         *HOW,
     ),
     private=True,
+    answers={200: MESSAGES},
 )
 async def lease(ask: Ask) -> Answer:
     if ask.method == "HEAD":
@@ -231,6 +234,7 @@ def _lease_s(ask: Ask) -> float:
     Right.MANAGEMENT,
     "Acknowledge messages that were fetched on a lease",
     answers={200: Any},
+    accepts=ACK_BODY,
 )
 def ack(ask: Ask) -> dict[str, Any]:
     """Repeating it does no harm: what is not on lease any more is listed as unknown."""
@@ -244,6 +248,7 @@ def ack(ask: Ask) -> dict[str, Any]:
     Right.MANAGEMENT,
     "Give back messages that were fetched on a lease, or have them dead-lettered (requeue: false)",
     answers={200: Any},
+    accepts=NACK_BODY,
 )
 def nack(ask: Ask) -> dict[str, Any]:
     fields = Fields(ask.body)

@@ -8,6 +8,7 @@ from leveret.broker.access import Right, sees_vhost
 from leveret.management.api.users import existing_user
 from leveret.management.api.vhosts import existing_vhost
 from leveret.management.http.ask import DONE, Answer, Ask
+from leveret.management.http.bodies import LIMIT_BODY
 from leveret.management.http.errors import bad_request, vhost_not_found
 from leveret.management.http.fields import Fields
 from leveret.management.http.route import Scope, route
@@ -35,6 +36,7 @@ def get_vhost_limits(ask: Ask) -> list[dict[str, Any]]:
     Right.ADMINISTRATOR,
     "Set a limit of a virtual host: max-connections or max-queues; -1 for none",
     scope=Scope.NAME,
+    accepts=LIMIT_BODY,
 )
 async def put_vhost_limit(ask: Ask) -> Answer:
     fields = Fields(ask.body)
@@ -75,6 +77,7 @@ def get_user_limits(ask: Ask) -> list[dict[str, Any]]:
     "/api/user-limits/{user}/{name}",
     Right.ADMINISTRATOR,
     "Set a limit of a user: max-connections or max-channels; -1 for none",
+    accepts=LIMIT_BODY,
 )
 async def put_user_limit(ask: Ask) -> Answer:
     fields = Fields(ask.body)

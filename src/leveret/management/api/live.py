@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from leveret.broker.access import READ, Access, Right, has, sees_vhost
 from leveret.broker.events import LISTENERS_MAX, Event
 from leveret.broker.taps import LIFE_S_MAX, RATE_MAX, TRUNCATE_MAX, Tally, Tapped, TapSpec
+from leveret.catalog.records import ExchangeRecord
 from leveret.errors import AmqpError
 from leveret.management.api.fetch import refusal
 from leveret.management.api.message_json import AUTO, BASE64, described, encoding_of
@@ -76,7 +77,7 @@ async def _events(ask: Ask, after: int | None, vhost: str | None, once: bool) ->
     listening = ask.services.broker.events.listen(after, 0.01 if once else HEARTBEAT_S)
     try:
         async for event in listening:
-            if not ask.who.exists or not has(ask.who, Right.MANAGEMENT):
+            if not ask.is_welcome():
                 return
             if isinstance(event, Event):
                 if _sees(ask, event) and vhost in (None, event.vhost):
@@ -124,7 +125,8 @@ def _sees(ask: Ask, event: Event) -> bool:
     private=True,
 )
 async def tap(ask: Ask) -> Answer:
-    """Takes READ on the queue, or on the exchange, as binding a queue to it would."""
+    """Takes READ on the queue, or on the exchange, as binding a queue to it would; and of an exchange only those
+    messages are shown that the caller could have had routed to a queue of his own, or read where they went."""
     _refuse_head(ask)
     vhost = ask.services.broker.vhosts.get(ask.query.get("vhost", "/"))
     if vhost is None:
@@ -151,23 +153,46 @@ async def tap(ask: Ask) -> Answer:
             name = "" if exchange in (None, DEFAULT_EXCHANGE) else exchange
             place = taps.of_exchange(who, name)
             name = name or DEFAULT_EXCHANGE
-        watching = taps.watch(place, spec, lambda: Access(ask.who, vhost.name).allows_queue(READ, name))
+        watching = taps.watch(
+            place, spec, lambda: ask.is_welcome() and Access(ask.who, vhost.name).allows_queue(READ, name)
+        )
         # Opened now, so that whoever is answered sees what comes from then on.
         opened = await anext(watching)
     except AmqpError as error:
         raise refusal(error) from None
     assert opened is None
-    return Answer(body=_tapped(watching, encoding), headers=UNBUFFERED, content_type=EVENT_STREAM)
+    record = None if queue is not None else place.record
+    shown = _tapped(watching, encoding, _filter(ask, vhost.name, record))
+    return Answer(body=shown, headers=UNBUFFERED, content_type=EVENT_STREAM)
 
 
-async def _tapped(watching: Any, encoding: str) -> AsyncIterator[bytes]:
+def _filter(ask: Ask, vhost: str, exchange: ExchangeRecord | None) -> Callable[[Tapped], bool]:
+    """Which messages of an exchange the caller may see; None for a queue, all of which he may read."""
+
+    def may_see(tapped: Tapped) -> bool:
+        if exchange is None:
+            return True
+        access = Access(ask.who, vhost)
+        key = tapped.routing_key.decode("utf-8", "surrogateescape")
+        if exchange.name == "":
+            return access.allows_queue(READ, key)
+        return not access.has_topics(exchange) or ask.who.allows_topic(READ, vhost, exchange.name, key)
+
+    return may_see
+
+
+async def _tapped(watching: Any, encoding: str, may_see: Callable[[Tapped], bool]) -> AsyncIterator[bytes]:
     try:
         yield RETRY
         async for event in watching:
             if isinstance(event, Tapped):
+                if not may_see(event):
+                    continue
                 shown = described(
                     event.exchange, event.routing_key, event.properties, event.body, event.body_size, encoding, None
                 )
+                # Who else got it is kept from those who get it.
+                shown["properties"].get("headers", {}).pop("BCC", None)
                 yield _sse("message", shown)
             elif isinstance(event, Tally):
                 yield _sse("tally", {"matched": event.matched, "missed": event.missed})

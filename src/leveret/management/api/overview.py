@@ -21,6 +21,7 @@ from leveret.management.api.numbers import (
 from leveret.management.api.totals import totals_in
 from leveret.management.api.visible import meant_connections, meant_vhosts, sees_everything
 from leveret.management.http.ask import DONE, Answer, Ask
+from leveret.management.http.bodies import NAME_BODY
 from leveret.management.http.errors import bad_request, keys_missing
 from leveret.management.http.lists import one
 from leveret.management.http.route import Login, route
@@ -152,7 +153,14 @@ def get_cluster_name(ask: Ask) -> Described:
     return {"name": cluster_name(ask)}
 
 
-@route("PUT", "/api/cluster-name", Right.ADMINISTRATOR, "Gives the cluster another name", answers={204: None})
+@route(
+    "PUT",
+    "/api/cluster-name",
+    Right.ADMINISTRATOR,
+    "Gives the cluster another name",
+    answers={204: None},
+    accepts=NAME_BODY,
+)
 async def put_cluster_name(ask: Ask) -> Answer:
     if not isinstance(ask.body, dict) or "name" not in ask.body:
         raise keys_missing("name")

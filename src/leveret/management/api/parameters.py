@@ -12,6 +12,8 @@ from leveret.catalog.parameters import LIMITS, VHOST_LIMITS, masked, parameter_p
 from leveret.catalog.records import GlobalParameter, Parameter
 from leveret.management.api.vhosts import existing_vhost
 from leveret.management.http.ask import CREATED, DONE, Answer, Ask
+from leveret.management.http.bodies import PARAMETER, VALUE_BODY
+from leveret.management.http.bodies import listed as listing
 from leveret.management.http.errors import bad_request, not_found
 from leveret.management.http.fields import Fields
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
@@ -26,7 +28,15 @@ def described_parameter(ask: Ask, parameter: Parameter) -> dict[str, Any]:
 PARAMETERS: Listed[Parameter] = Listed(described_parameter, lambda parameter: parameter.name)
 
 
-@route("GET", "/api/parameters", Right.POLICYMAKER, "All parameters", query=LIST_PARAMETERS, private=True)
+@route(
+    "GET",
+    "/api/parameters",
+    Right.POLICYMAKER,
+    "All parameters",
+    query=LIST_PARAMETERS,
+    private=True,
+    answers={200: listing(PARAMETER)},
+)
 @route(
     "GET",
     "/api/parameters/{component}",
@@ -34,6 +44,7 @@ PARAMETERS: Listed[Parameter] = Listed(described_parameter, lambda parameter: pa
     "Parameters of a component",
     query=LIST_PARAMETERS,
     private=True,
+    answers={200: listing(PARAMETER)},
 )
 @route(
     "GET",
@@ -74,6 +85,7 @@ def get_parameter(ask: Ask) -> dict[str, Any]:
     "Set a parameter",
     scope=Scope.GOVERN,
     answers={201: None, 204: None},
+    accepts=VALUE_BODY,
 )
 async def put_parameter(ask: Ask) -> Answer:
     fields = Fields(ask.body)
@@ -100,11 +112,7 @@ async def _put_limits(ask: Ask, name: str, value: Any) -> Answer:
 
 
 @route(
-    "DELETE",
-    "/api/parameters/{component}/{vhost}/{name}",
-    Right.POLICYMAKER,
-    "Delete a parameter",
-    scope=Scope.GOVERN,
+    "DELETE", "/api/parameters/{component}/{vhost}/{name}", Right.POLICYMAKER, "Delete a parameter", scope=Scope.GOVERN
 )
 async def delete_parameter(ask: Ask) -> Answer:
     parameter = _existing(ask)
@@ -160,6 +168,7 @@ def get_global_parameter(ask: Ask) -> dict[str, Any]:
     Right.POLICYMAKER,
     "Set a parameter of the broker",
     answers={201: None, 204: None},
+    accepts=VALUE_BODY,
 )
 async def put_global_parameter(ask: Ask) -> Answer:
     fields = Fields(ask.body)

@@ -9,6 +9,8 @@ from leveret.catalog.definitions import shown_permission, shown_topic_permission
 from leveret.catalog.records import Permission, TopicPermission
 from leveret.management.api.users import existing_user
 from leveret.management.http.ask import CREATED, DONE, Answer, Ask
+from leveret.management.http.bodies import PERMISSION, PERMISSION_BODY, TOPIC_PERMISSION, TOPIC_PERMISSION_BODY
+from leveret.management.http.bodies import listed as listing
 from leveret.management.http.errors import bad_request, not_found
 from leveret.management.http.fields import Fields
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed
@@ -22,7 +24,14 @@ def _permissions(ask: Ask, user: str | None = None, vhost: str | None = None) ->
     return [permissions[key] for key in sorted(permissions) if user in (None, key[0]) and vhost in (None, key[1])]
 
 
-@route("GET", "/api/permissions", Right.ADMINISTRATOR, "All permissions", query=LIST_PARAMETERS)
+@route(
+    "GET",
+    "/api/permissions",
+    Right.ADMINISTRATOR,
+    "All permissions",
+    query=LIST_PARAMETERS,
+    answers={200: listing(PERMISSION)},
+)
 async def get_permissions(ask: Ask) -> Answer:
     return await listed(ask, _permissions(ask), PERMISSIONS)
 
@@ -43,6 +52,7 @@ async def get_vhost_permissions(ask: Ask) -> Answer:
     Right.ADMINISTRATOR,
     "Permission of a user in a virtual host",
     scope=Scope.NAME,
+    answers={200: PERMISSION},
 )
 def get_permission(ask: Ask) -> dict[str, Any]:
     found = ask.services.broker.catalog.permissions.get((ask.path["user"], ask.path["vhost"]))
@@ -58,6 +68,7 @@ def get_permission(ask: Ask) -> dict[str, Any]:
     "Set a user's permission in a virtual host",
     scope=Scope.NAME,
     answers={201: None, 204: None},
+    accepts=PERMISSION_BODY,
 )
 async def put_permission(ask: Ask) -> Answer:
     fields = Fields(ask.body)
@@ -109,7 +120,14 @@ def _topic_permissions(
     ]
 
 
-@route("GET", "/api/topic-permissions", Right.ADMINISTRATOR, "All topic permissions", query=LIST_PARAMETERS)
+@route(
+    "GET",
+    "/api/topic-permissions",
+    Right.ADMINISTRATOR,
+    "All topic permissions",
+    query=LIST_PARAMETERS,
+    answers={200: listing(TOPIC_PERMISSION)},
+)
 async def get_topic_permissions(ask: Ask) -> Answer:
     return await listed(ask, _topic_permissions(ask), TOPIC_PERMISSIONS)
 
@@ -158,6 +176,7 @@ async def get_topic_permission(ask: Ask) -> Answer:
     "Set a user's topic permission at an exchange",
     scope=Scope.NAME,
     answers={201: None, 204: None},
+    accepts=TOPIC_PERMISSION_BODY,
 )
 async def put_topic_permission(ask: Ask) -> Answer:
     fields = Fields(ask.body)

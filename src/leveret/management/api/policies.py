@@ -8,6 +8,8 @@ from leveret.broker.access import Right, has
 from leveret.catalog.definitions import shown_policy
 from leveret.catalog.records import Policy
 from leveret.management.http.ask import CREATED, DONE, Answer, Ask
+from leveret.management.http.bodies import POLICY, POLICY_BODY
+from leveret.management.http.bodies import listed as listing
 from leveret.management.http.errors import not_found
 from leveret.management.http.fields import Fields
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
@@ -24,7 +26,7 @@ def _listed(ask: Ask, operator: bool) -> list[Policy]:
     return [policy for policy in found if everywhere or ask.who.may_enter(policy.vhost)]
 
 
-@route("GET", "/api/policies", Right.MANAGEMENT, "All policies", query=LIST_PARAMETERS)
+@route("GET", "/api/policies", Right.MANAGEMENT, "All policies", query=LIST_PARAMETERS, answers={200: listing(POLICY)})
 @route(
     "GET",
     "/api/policies/{vhost}",
@@ -32,6 +34,7 @@ def _listed(ask: Ask, operator: bool) -> list[Policy]:
     "Policies of a virtual host",
     scope=Scope.GOVERN,
     query=LIST_PARAMETERS,
+    answers={200: listing(POLICY)},
 )
 async def get_policies(ask: Ask) -> Answer:
     return await listed(ask, _listed(ask, operator=False), POLICIES)
@@ -50,7 +53,9 @@ async def get_operator_policies(ask: Ask) -> Answer:
     return await listed(ask, _listed(ask, operator=True), POLICIES)
 
 
-@route("GET", "/api/policies/{vhost}/{name}", Right.POLICYMAKER, "One policy", scope=Scope.GOVERN)
+@route(
+    "GET", "/api/policies/{vhost}/{name}", Right.POLICYMAKER, "One policy", scope=Scope.GOVERN, answers={200: POLICY}
+)
 def get_policy(ask: Ask) -> dict[str, Any]:
     return one(ask, shown_policy(_existing(ask, operator=False)))
 
@@ -67,6 +72,7 @@ def get_operator_policy(ask: Ask) -> dict[str, Any]:
     "Set a policy",
     scope=Scope.GOVERN,
     answers={201: None, 204: None},
+    accepts=POLICY_BODY,
 )
 async def put_policy(ask: Ask) -> Answer:
     return await _put(ask, operator=False)
@@ -79,6 +85,7 @@ async def put_policy(ask: Ask) -> Answer:
     "Set a policy of operators, which only lowers limits",
     scope=Scope.NAME,
     answers={201: None, 204: None},
+    accepts=POLICY_BODY,
 )
 async def put_operator_policy(ask: Ask) -> Answer:
     return await _put(ask, operator=True)

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+import msgspec
 
 from leveret.broker.access import Right
 from leveret.errors import AmqpError
 from leveret.management.api.message_json import body_of, properties_from
 from leveret.management.http.ask import Answer, Ask
+from leveret.management.http.bodies import MESSAGE_BODY, PUBLISHED
 from leveret.management.http.errors import HttpError, bad_request
 from leveret.management.http.fields import Fields
+from leveret.management.http.json import Parts
 from leveret.management.http.route import Size, route
+
+
+class Message(Parts):
+    LARGE = "payload"
+
+    routing_key: msgspec.Raw = msgspec.Raw()
+    properties: msgspec.Raw = msgspec.Raw()
+    payload: msgspec.Raw = msgspec.Raw()
+    payload_encoding: msgspec.Raw = msgspec.Raw()
+    confirm: msgspec.Raw = msgspec.Raw()
+
 
 # In RabbitMQ's words.
 REFUSED = "rejected Unable to publish message. Check queue limits."
@@ -23,7 +36,9 @@ RETRY_AFTER_S = "5"
     Right.MANAGEMENT,
     "Publish a message; answers once it is safe",
     size=Size.LARGE,
-    answers={200: Any},
+    body=Message,
+    answers={200: PUBLISHED},
+    accepts=MESSAGE_BODY,
 )
 async def publish(ask: Ask) -> Answer:
     """Answers when what must survive is on disk, unless the body says `confirm: false`. `queues` are those that the

@@ -7,6 +7,7 @@ from leveret.broker.vhost import octets
 from leveret.catalog.records import QueueRecord
 from leveret.core.contract import Queue
 from leveret.management.http.ask import CREATED, DONE, Answer, Ask
+from leveret.management.http.bodies import ACTION_BODY, QUEUE_BODY
 from leveret.management.http.errors import bad_request, keys_missing, not_found
 from leveret.management.http.fields import Fields
 from leveret.management.http.names import checked_name
@@ -16,7 +17,14 @@ FLAG = {"type": "boolean"}
 ACTIONS = ("sync", "cancel_sync")
 
 
-@route("PUT", "/api/queues/{vhost}/{queue}", Right.MANAGEMENT, "Declare a queue", answers={201: None, 204: None})
+@route(
+    "PUT",
+    "/api/queues/{vhost}/{queue}",
+    Right.MANAGEMENT,
+    "Declare a queue",
+    answers={201: None, 204: None},
+    accepts=QUEUE_BODY,
+)
 async def put_queue(ask: Ask) -> Answer:
     who = ask.requester()
     fields = Fields(ask.body)
@@ -66,6 +74,7 @@ async def purge_queue(ask: Ask) -> Answer:
     Right.ADMINISTRATOR,
     "Mirrors of a queue: there are none, so there is nothing to do",
     scope=Scope.NAME,
+    accepts=ACTION_BODY,
 )
 def act_on_queue(ask: Ask) -> Answer:
     existing_queue(ask)

@@ -23,6 +23,8 @@ from leveret.management.api.numbers import (
 )
 from leveret.management.api.visible import meant_queues
 from leveret.management.http.ask import Answer, Ask
+from leveret.management.http.bodies import QUEUE
+from leveret.management.http.bodies import listed as listing
 from leveret.management.http.errors import not_found
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
 from leveret.management.http.route import Parameter, route
@@ -214,6 +216,7 @@ QUEUES: Listed[Any] = Listed(
     Right.MANAGEMENT,
     "All queues",
     query=LIST_PARAMETERS + QUEUE_PARAMETERS + SPAN_PARAMETERS,
+    answers={200: listing(QUEUE)},
 )
 @route(
     "GET",
@@ -228,6 +231,7 @@ QUEUES: Listed[Any] = Listed(
     Right.MANAGEMENT,
     "The queues of a virtual host",
     query=LIST_PARAMETERS + QUEUE_PARAMETERS + SPAN_PARAMETERS,
+    answers={200: listing(QUEUE)},
 )
 async def list_queues(ask: Ask) -> Answer:
     return await listed(ask, meant_queues(ask), QUEUES)
@@ -239,6 +243,7 @@ async def list_queues(ask: Ask) -> Answer:
     Right.MANAGEMENT,
     "One queue, with its consumers",
     query=(COLUMNS, *QUEUE_PARAMETERS, *SPAN_PARAMETERS),
+    answers={200: QUEUE},
 )
 def get_queue(ask: Ask) -> Described:
     return one(ask, describe_queue_fully(ask, find_queue(ask)))

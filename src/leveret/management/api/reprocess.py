@@ -9,9 +9,11 @@ import msgspec
 
 from leveret.broker.access import READ, WRITE, Right, has, sees_vhost
 from leveret.broker.reprocess.spec import ORIGIN, ORIGIN_QUEUE, RUNNING, TARGET, JobView, ReplaySpec
+from leveret.broker.vhost import octets
 from leveret.catalog.records import ReplayFilter
 from leveret.errors import ReplayNotFound
 from leveret.management.http.ask import DONE, Answer, Ask
+from leveret.management.http.bodies import REPROCESS_BODY, TASK
 from leveret.management.http.errors import bad_request, not_authorised
 from leveret.management.http.fields import Fields
 from leveret.management.http.route import Scope, route
@@ -28,7 +30,8 @@ LOOK_S = 0.02
     "/api/queues/{vhost}/{queue}/reprocess",
     Right.MANAGEMENT,
     "Move dead letters back to where they died, or elsewhere",
-    answers={200: Any, 202: Any},
+    answers={200: TASK, 202: TASK},
+    accepts=REPROCESS_BODY,
 )
 async def reprocess(ask: Ask) -> Answer:
     """200 if it is over within `wait` seconds, else 202 and the place where its progress is shown."""
@@ -40,6 +43,11 @@ async def reprocess(ask: Ask) -> Answer:
     who.access.check_queue(READ, ask.path["queue"])
     if spec.to == TARGET:
         who.access.check_exchange(WRITE, spec.exchange)
+        target = vhost.exchanges.get(octets(spec.exchange))
+        if target is not None and who.access.has_topics(target.record):
+            if not spec.routing_key:
+                raise bad_request("routing_key is missing: your topic permissions there are for certain keys")
+            who.access.check_topic(WRITE, target.record, spec.routing_key)
     elif not has(ask.who, Right.POLICYMAKER):
         # Where they go is written in their headers, and those may have been written by anybody.
         raise not_authorised("Not policymaker user: to replay to original_exchange or original_queue takes that tag")
@@ -135,7 +143,7 @@ def tasks(ask: Ask) -> list[dict[str, Any]]:
     return [_shown(job) for job in ask.services.reprocessor.jobs() if sees_vhost(ask.who, job.vhost)]
 
 
-@route("GET", "/api/tasks/{task}", Right.MANAGEMENT, "One job and its progress")
+@route("GET", "/api/tasks/{task}", Right.MANAGEMENT, "One job and its progress", answers={200: TASK})
 def task(ask: Ask) -> dict[str, Any]:
     return _shown(_job(ask))
 

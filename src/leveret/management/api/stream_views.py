@@ -10,6 +10,7 @@ from leveret.core.field_types import Timestamp
 from leveret.management.api.numbers import Described
 from leveret.management.api.visible import meant_vhosts
 from leveret.management.http.ask import DONE, Answer, Ask
+from leveret.management.http.bodies import SUPER_STREAM_BODY
 from leveret.management.http.errors import bad_request, keys_missing, not_found
 from leveret.management.http.route import Parameter, Scope, route
 
@@ -156,6 +157,7 @@ def get_super_stream(ask: Ask) -> Described:
     "Makes a super stream: a number of partitions, or binding-keys separated by commas",
     scope=Scope.ENTER,
     answers={201: None},
+    accepts=SUPER_STREAM_BODY,
 )
 async def put_super_stream(ask: Ask) -> Answer:
     body: dict[str, Any] = ask.body if isinstance(ask.body, dict) else {}

@@ -9,6 +9,8 @@ from leveret.catalog.definitions import shown_user
 from leveret.catalog.passwords import ALGORITHMS, RABBIT_SHA256, read_hash, shown_hash
 from leveret.catalog.records import User
 from leveret.management.http.ask import CREATED, DONE, Answer, Ask
+from leveret.management.http.bodies import PASSWORD_BODY, USER, USER_BODY, USERS_BODY
+from leveret.management.http.bodies import listed as listing
 from leveret.management.http.errors import bad_request, keys_missing, not_found
 from leveret.management.http.fields import Fields
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
@@ -26,7 +28,15 @@ USERS: Listed[User] = Listed(
 )
 
 
-@route("GET", "/api/users", Right.ADMINISTRATOR, "All users", query=LIST_PARAMETERS, private=True)
+@route(
+    "GET",
+    "/api/users",
+    Right.ADMINISTRATOR,
+    "All users",
+    query=LIST_PARAMETERS,
+    private=True,
+    answers={200: listing(USER)},
+)
 async def get_users(ask: Ask) -> Answer:
     users = ask.services.broker.catalog.users
     return await listed(ask, [users[name] for name in sorted(users)], USERS)
@@ -41,12 +51,19 @@ async def get_users_without_permissions(ask: Ask) -> Answer:
     return await listed(ask, [catalog.users[name] for name in sorted(catalog.users) if name not in able], USERS)
 
 
-@route("GET", "/api/users/{user}", Right.ADMINISTRATOR, "One user", private=True)
+@route("GET", "/api/users/{user}", Right.ADMINISTRATOR, "One user", private=True, answers={200: USER})
 def get_user(ask: Ask) -> dict[str, Any]:
     return one(ask, shown_user(existing_user(ask)))
 
 
-@route("PUT", "/api/users/{user}", Right.ADMINISTRATOR, "Make a user or change one", answers={201: None, 204: None})
+@route(
+    "PUT",
+    "/api/users/{user}",
+    Right.ADMINISTRATOR,
+    "Make a user or change one",
+    answers={201: None, 204: None},
+    accepts=USER_BODY,
+)
 async def put_user(ask: Ask) -> Answer:
     fields = Fields(ask.body)
     password, given_hash = fields.optional_text("password"), fields.optional_text("password_hash")
@@ -87,7 +104,13 @@ async def delete_user(ask: Ask) -> Answer:
     return DONE
 
 
-@route("POST", "/api/users/bulk-delete", Right.ADMINISTRATOR, "Delete several users, all of them or none")
+@route(
+    "POST",
+    "/api/users/bulk-delete",
+    Right.ADMINISTRATOR,
+    "Delete several users, all of them or none",
+    accepts=USERS_BODY,
+)
 async def delete_users(ask: Ask) -> Answer:
     fields = Fields(ask.body)
     if "users" not in fields:
@@ -121,6 +144,7 @@ def existing_user(ask: Ask) -> User:
     answers={200: Any},
     private=True,
     harmless=True,
+    accepts=PASSWORD_BODY,
 )
 async def hash_password(ask: Ask) -> dict[str, Any]:
     fields = Fields(ask.body)

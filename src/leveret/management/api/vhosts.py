@@ -13,6 +13,8 @@ from leveret.catalog.records import Vhost
 from leveret.management.api.numbers import without_rates
 from leveret.management.api.totals import totals_in
 from leveret.management.http.ask import CREATED, DONE, Answer, Ask
+from leveret.management.http.bodies import VHOST, VHOST_BODY
+from leveret.management.http.bodies import listed as listing
 from leveret.management.http.errors import bad_request, not_found
 from leveret.management.http.fields import Fields
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
@@ -57,13 +59,20 @@ VHOSTS: Listed[Vhost] = Listed(
 )
 
 
-@route("GET", "/api/vhosts", Right.MANAGEMENT, "Virtual hosts that the caller sees", query=LIST_PARAMETERS)
+@route(
+    "GET",
+    "/api/vhosts",
+    Right.MANAGEMENT,
+    "Virtual hosts that the caller sees",
+    query=LIST_PARAMETERS,
+    answers={200: listing(VHOST)},
+)
 async def get_vhosts(ask: Ask) -> Answer:
     vhosts = ask.services.broker.catalog.vhosts
     return await listed(ask, [vhosts[name] for name in sorted(vhosts) if sees_vhost(ask.who, name)], VHOSTS)
 
 
-@route("GET", "/api/vhosts/{vhost}", Right.ADMINISTRATOR, "One virtual host", scope=Scope.NAME)
+@route("GET", "/api/vhosts/{vhost}", Right.ADMINISTRATOR, "One virtual host", scope=Scope.NAME, answers={200: VHOST})
 def get_vhost(ask: Ask) -> dict[str, Any]:
     return one(ask, described_vhost(ask, existing_vhost(ask)))
 
@@ -75,6 +84,7 @@ def get_vhost(ask: Ask) -> dict[str, Any]:
     "Make a virtual host or change one; whoever makes it may do everything in it",
     scope=Scope.NAME,
     answers={201: None, 204: None},
+    accepts=VHOST_BODY,
 )
 async def put_vhost(ask: Ask) -> Answer:
     body = Fields(ask.body)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leveret.broker.access import Access
+from leveret.broker.access import Access, Right, has
 from leveret.broker.identity import Identity
 from leveret.broker.vhost import LiveVhost
 from leveret.management.http.errors import bad_request, not_found, vhost_not_found
@@ -88,6 +88,13 @@ class Ask:
         """In whose name things are declared, bound, read and published."""
         vhost = vhost or self.vhost
         return Requester(vhost, Access(self.who, vhost.name))
+
+    def is_welcome(self) -> bool:
+        """Whether the one who asked could still ask: for answers that go on while rights change and tokens end."""
+        ends = self.who.expires_at
+        if ends is not None and ends <= self.services.broker.clock.wall():
+            return False
+        return self.who.exists and has(self.who, Right.MANAGEMENT)
 
     # ---- what the query says
 

@@ -6,6 +6,8 @@ would stay forever."""
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 from typing import Any
 
 from aiohttp import web
@@ -24,6 +26,8 @@ SECURITY_HEADERS = {
 }
 CONNECTIONS_MAX = 2000
 FIRST_REQUEST_DEADLINE_S = 10.0
+TLS_HANDSHAKE_DEADLINE_S = 5.0
+TLS_SHUTDOWN_DEADLINE_S = 2.0
 IDLE_DEADLINE_S = 75.0
 
 
@@ -65,10 +69,15 @@ class _Connection(web.RequestHandler):
         if self.transport is None or request.writer.output_size > 0:
             # Too late to say anything.
             return super().handle_error(request, status, exc, message)
-        self.force_close()
-        body = encode({"error": "bad_request" if status < 500 else "internal_error", "reason": "this is no HTTP"})
+        reason = "this is no HTTP"
+        if status >= 500:
+            self.log_exception("a request failed", exc_info=exc)
+            reason = "the broker made a mistake; its log says more"
+        body = encode({"error": "bad_request" if status < 500 else "internal_error", "reason": reason})
         headers = {**SECURITY_HEADERS, "Connection": "close"}
-        return web.Response(status=status, body=body, content_type="application/json", headers=headers)
+        answer = web.Response(status=status, body=body, content_type="application/json", headers=headers)
+        answer.force_close()
+        return answer
 
     def close_now(self) -> None:
         if self.transport is not None:
@@ -90,6 +99,31 @@ class GuardedServer(web.Server):
 
     def __call__(self) -> _Connection:
         return _Connection(self, loop=asyncio.get_running_loop(), **self._settings)
+
+
+class GuardedSite(web.BaseSite):
+    """A socket that is bound already. aiohttp's own sites give a TLS handshake a minute, in which its connection is not
+    counted yet."""
+
+    def __init__(self, runner: web.BaseRunner, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
+        super().__init__(runner, ssl_context=tls)
+        self._sock = sock
+
+    @property
+    def name(self) -> str:
+        return str(self._sock.getsockname())
+
+    async def start(self) -> None:
+        await super().start()
+        assert self._runner.server is not None
+        self._server = await asyncio.get_running_loop().create_server(
+            self._runner.server,
+            sock=self._sock,
+            ssl=self._ssl_context,
+            backlog=self._backlog,
+            ssl_handshake_timeout=TLS_HANDSHAKE_DEADLINE_S if self._ssl_context is not None else None,
+            ssl_shutdown_timeout=TLS_SHUTDOWN_DEADLINE_S if self._ssl_context is not None else None,
+        )
 
 
 def has_asked(request: web.BaseRequest) -> None:

@@ -3,17 +3,20 @@ names and tables, which is more than JSON can say."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from leveret.management.http.errors import bad_request
 
 DEPTH_MAX = 64
+PARTS_BYTES_MAX = 256 * 1024
 
 
 def decode(octets: bytes, kind: Any = Any) -> Any:
     """The value, checked against a msgspec type. Raises HttpError."""
+    if isinstance(kind, type) and issubclass(kind, Parts):
+        return _decode_parts(octets, kind)
     try:
         value = msgspec.json.decode(octets)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -25,6 +28,34 @@ def decode(octets: bytes, kind: Any = Any) -> Any:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise bad_request(str(error)) from None
+
+
+class Parts(msgspec.Struct):
+    """An object of which one field, `LARGE`, may be a long text, while all others together are small: values of JSON
+    become many times as large in memory as they were on the wire. Fields that a subclass does not name are passed over
+    unread."""
+
+    LARGE: ClassVar[str] = ""
+
+    def read(self) -> dict[str, Any]:
+        """The fields that came, decoded. Raises HttpError."""
+        came = {name: bytes(getattr(self, name)) for name in self.__struct_fields__}
+        small = sum(len(part) for name, part in came.items() if name != self.LARGE or part[:1] != b'"')
+        if small > PARTS_BYTES_MAX:
+            raise bad_request(f"all but {self.LARGE} together have more than {PARTS_BYTES_MAX} bytes")
+        return {name: decode(part) for name, part in came.items() if part}
+
+
+def _decode_parts(octets: bytes, kind: type[Parts]) -> Any:
+    try:
+        return msgspec.json.decode(octets, type=kind).read()
+    except msgspec.ValidationError:
+        if len(octets) > PARTS_BYTES_MAX:
+            raise bad_request("not_json") from None
+        # Something else than an object: whoever reads it says what is wrong with that.
+        return decode(octets)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise bad_request("not_json") from None
 
 
 def _check_depth(value: Any) -> None:

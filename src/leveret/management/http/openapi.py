@@ -31,7 +31,8 @@ PARAMETER_DESCRIPTIONS = {
 
 def document(table: Table) -> dict[str, Any]:
     """The whole of it, as OpenAPI 3.1."""
-    kinds = [kind for one in table.routes for kind in (one.body, *one.answers.values()) if _is_schema(kind)]
+    kinds = [kind for one in table.routes for kind in one.answers.values() if _is_schema(kind)]
+    kinds += [one.body for one in table.routes if one.accepts is None and _is_schema(one.body)]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=REF_TEMPLATE)
     by_kind = {id(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
@@ -59,7 +60,7 @@ def document(table: Table) -> dict[str, Any]:
 
 
 def _is_schema(kind: Any) -> bool:
-    return kind is not None and kind is not Any and not isinstance(kind, str)
+    return kind is not None and kind is not Any and not isinstance(kind, str | dict)
 
 
 def _operation(one: Route, by_kind: dict[int, Any]) -> dict[str, Any]:
@@ -82,7 +83,7 @@ def _operation(one: Route, by_kind: dict[int, Any]) -> dict[str, Any]:
         "responses": {str(status): _answer_of(kind, by_kind) for status, kind in sorted(one.answers.items())},
     }
     if one.method not in ("GET", "DELETE") or one.body is not None:
-        schema = by_kind.get(id(one.body), {})
+        schema = by_kind.get(id(one.body), {}) if one.accepts is None else one.accepts
         made["requestBody"] = {"required": False, "content": {"application/json": {"schema": schema}}}
     if one.right is Login.NOBODY:
         made["security"] = []
@@ -132,7 +133,7 @@ def _answer_of(kind: Any, by_kind: dict[int, Any]) -> dict[str, Any]:
         return {"description": "Done, without a body."}
     if isinstance(kind, str):
         return {"description": "As it is.", "content": {kind: {"schema": {"type": "string"}}}}
-    return _answer("What was asked for.", by_kind.get(id(kind), {}))
+    return _answer("What was asked for.", kind if isinstance(kind, dict) else by_kind.get(id(kind), {}))
 
 
 def _answer(description: str, schema: Any) -> dict[str, Any]:

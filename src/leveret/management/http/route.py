@@ -69,9 +69,11 @@ class Route:
     scope: Scope
     # A msgspec type the body is checked against, or None if the handler reads it, if there is one.
     body: Any
+    # JSON Schema of the body, for the document only.
+    accepts: dict[str, Any] | None
     size: Size
     query: tuple[Parameter, ...]
-    # Status -> a msgspec type, or None for an answer without body.
+    # Status -> a msgspec type or a JSON Schema, or None for an answer without body.
     answers: dict[int, Any]
     # The answer may hold what people sent in messages: never kept by anybody on the way.
     private: bool
@@ -95,6 +97,7 @@ def route(
     *,
     scope: Scope | None = None,
     body: Any = None,
+    accepts: dict[str, Any] | None = None,
     size: Size = Size.SMALL,
     query: Iterable[Parameter] = (),
     answers: dict[int, Any] | None = None,
@@ -114,6 +117,7 @@ def route(
             summary,
             scope,
             body,
+            accepts,
             size,
             tuple(query),
             answers or ({200: Any} if method == "GET" else {204: None}),
@@ -150,6 +154,8 @@ class _Place:
 class Table:
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes = list(routes)
+        # The OpenAPI document, once somebody has asked for it.
+        self.described: bytes | None = None
         self._root = _Place()
         for one in self.routes:
             self._add(one)

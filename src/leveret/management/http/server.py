@@ -21,7 +21,7 @@ from leveret.broker.identity import Identity
 from leveret.errors import LeveretError
 from leveret.management.http.ask import Answer, Ask
 from leveret.management.http.errors import HttpError, not_authorised, not_found, refusal_of
-from leveret.management.http.guard import SECURITY_HEADERS, GuardedServer, has_asked
+from leveret.management.http.guard import SECURITY_HEADERS, GuardedServer, GuardedSite, has_asked
 from leveret.management.http.json import decode, encode
 from leveret.management.http.route import Login, Route, Scope, Size, Table
 from leveret.management.http.who import Nobody, identify, local_operator
@@ -57,7 +57,7 @@ class HttpServer:
 
     async def listen(self, sock: Any, tls: Any = None) -> None:
         """Serves on a socket that is bound already."""
-        site = web.SockSite(self._runner, sock, ssl_context=tls)
+        site = GuardedSite(self._runner, sock, tls)
         await site.start()
         self._sites.append(site)
 
@@ -242,16 +242,16 @@ class HttpServer:
         response = web.StreamResponse(status=answer.status, headers={**headers, "Content-Type": answer.content_type})
         if answer.content_type != "text/event-stream":
             response.enable_compression()
-        await response.prepare(request)
-        if request.method != "HEAD":
-            try:
+        try:
+            await response.prepare(request)
+            if request.method != "HEAD":
                 async for piece in answer.body:
                     await response.write(piece)
-            except ConnectionError:
-                # Whoever asked is gone, as people do who have seen enough.
-                return response
-            finally:
-                await answer.body.aclose()
+        except ConnectionError:
+            # Whoever asked is gone, as people do who have seen enough.
+            return response
+        finally:
+            await answer.body.aclose()
         await response.write_eof()
         return response
 

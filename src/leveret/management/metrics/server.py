@@ -14,6 +14,7 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
+from leveret.management.http.guard import GuardedServer, GuardedSite, has_asked
 from leveret.management.metrics.exposition import (
     OPENMETRICS_END,
     OPENMETRICS_TYPE,
@@ -41,6 +42,7 @@ CHUNK_CHARS: Final = 65536
 # How many are answered at once; others wait, so that scrapers cannot outnumber clients. Whoever does not read its
 # answer in time is not waited for.
 SCRAPES_MAX: Final = 4
+CONNECTIONS_MAX: Final = 200
 SCRAPE_DEADLINE_S: Final = 30.0
 
 
@@ -48,6 +50,8 @@ class MetricsServer:
     def __init__(self, source: Source) -> None:
         self._scraper = Scraper(source)
         self._places = asyncio.Semaphore(SCRAPES_MAX)
+        self.connections = GuardedServer(self._answer)
+        self.connections.connections_max = CONNECTIONS_MAX
         self._runner: web.ServerRunner | None = None
         self.scrapes_total = 0
 
@@ -59,14 +63,12 @@ class MetricsServer:
     async def start_on(self, listening: socket.socket, ssl_context: ssl.SSLContext | None = None) -> None:
         """The same on a socket that is bound already."""
         runner = await self._prepared()
-        await self._begin(web.SockSite(runner, listening, ssl_context=ssl_context))
+        await self._begin(GuardedSite(runner, listening, ssl_context))
 
     async def _prepared(self) -> web.ServerRunner:
         assert self._runner is None, "the server is running"
         # Scrapes that are under way when the node stops are not worth waiting for.
-        self._runner = web.ServerRunner(
-            web.Server(self._answer, access_log=None), handle_signals=False, shutdown_timeout=0.5
-        )
+        self._runner = web.ServerRunner(self.connections, handle_signals=False, shutdown_timeout=0.5)
         await self._runner.setup()
         return self._runner
 
@@ -89,6 +91,7 @@ class MetricsServer:
         return port
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        has_asked(request)
         endpoint = ENDPOINTS.get(request.path.rstrip("/"))
         if endpoint is None:
             return web.Response(status=404, text=f"metrics are at {', '.join(ENDPOINTS)}\n", headers=SERVER)
