@@ -36,11 +36,14 @@ def describe_exchange(ask: Ask, exchange: Exchange) -> Described:
         "auto_delete": record.auto_delete,
         "internal": record.internal,
         "arguments": record.arguments,
-        "policy": applied.name,
-        "operator_policy": applied.operator_name,
         "effective_policy_definition": applied.definition,
         "user_who_performed_action": NOBODY if is_predeclared(record) else "",
     }
+    # Left out as RabbitMQ does, and never null: rabbitmqadmin's tables end in an error at a null.
+    if applied.name is not None:
+        found["policy"] = applied.name
+    if applied.operator_name is not None:
+        found["operator_policy"] = applied.operator_name
     if ask.flag("disable_stats"):
         return found
     found |= message_stats(ask, exchange, ask.services.statistics.exchange_stats(exchange))
