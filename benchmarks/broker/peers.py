@@ -113,7 +113,18 @@ class Leveret:
         return done.stdout.strip() or "from source"
 
     def start(self, directory: Path, port: int) -> list[subprocess.Popen[bytes]]:
-        options = ["--host", "127.0.0.1", "--port", str(port), "--stream-port", "0"]
+        options = [
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--stream-port",
+            "0",
+            "--management-port",
+            "0",
+            "--metrics-port",
+            "0",
+        ]
         options += ["--data-dir", str(directory / "data")]
         return [_spawn([*self._command(), *options], directory, os.environ)]
 

@@ -146,7 +146,7 @@ class LeveretProcess:
 
     def start(self) -> None:
         command = [sys.executable, "-m", "leveret", "serve", "--host", self.host, "--port", str(self.port)]
-        command += ["--stream-port", "0"]
+        command += ["--stream-port", "0", "--management-port", "0", "--metrics-port", "0"]
         log = self.data_directory.with_suffix(".log")
         self.process = spawn([*command, "--data-dir", str(self.data_directory)], log)
         wait_until_serving(self.process, self.port, log)

@@ -24,6 +24,8 @@ ROUNDS = 5
 class Guest:
     """Whoever asks, inside the broker."""
 
+    actor = None
+
     def __init__(self, node: Any) -> None:
         from leveret.broker.access import Access
         from leveret.broker.identity import CatalogUser

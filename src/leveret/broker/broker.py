@@ -164,9 +164,11 @@ class Broker:
     def apply(self, command: Command, by: Acting | None = None) -> None:
         """Changes what exists: the catalog first, then its log, then everything that mirrors it. `by` is whoever wants
         it, for the audit log."""
+        # First of all: what cannot be written must not happen.
+        octets = b"" if self.store is None else encode_command(command)
         changes = self.catalog.apply(command)
         if self.store is not None and any(is_durable(self.catalog, change) for change in changes):
-            self.store.append_command(encode_command(command))
+            self.store.append_command(octets)
             if by is not None and self.audit is not None:
                 self.audit.changed(by, command)
         governed: set[str] = set()
