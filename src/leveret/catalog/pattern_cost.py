@@ -163,11 +163,13 @@ class _Cost:
             if most > CHOICES_MAX:
                 return ENDLESS
             return Ways((most + 1) * one_turn.choices**most, one_turn.degree * int(most), one_turn.scans)
-        if least > 1 and self._begin_all(body)[1]:
+        may_be_empty = self._begin_all(body)[1]
+        if least > 1 and may_be_empty:
             # Turns that take nothing of the name are bounded by nothing else.
             return Ways(float(least), 0, one_turn.scans) if most == least else ENDLESS
         ends = min(most, NAME_CHARACTERS_MAX) - min(least, NAME_CHARACTERS_MAX)
-        decided = not again.is_end and not after.is_end and not again.letters & after.letters
+        # A turn that takes nothing can be made or left out, whichever letter comes.
+        decided = not may_be_empty and not again.is_end and not after.is_end and not again.letters & after.letters
         if ends == 0 or after.is_end:
             return one_turn
         if decided:

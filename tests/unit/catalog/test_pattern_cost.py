@@ -23,6 +23,7 @@ from leveret.catalog.patterns import STEPS_MAX
         "((a+)b?)+x",
         "([a-z]*)+x",
         "([]a]*)+x",
+        "(?:(?:(?=a))*[ab])+x",
         "(a{2,})+x",
         "(a+){2,}x",
         "(a+){20}x",
