@@ -38,10 +38,11 @@ from tests.conformance.server_process import end_process, free_port, spawn, wait
 from tests.http_client import Api
 from tests.unit.broker.signing import AUDIENCE, claims, pem, private_key, sign
 
-PLACES = (
-    "default_password key_password jwks_url plain_bad amqplain_bad http_bad bearer_bad user_put user_odd definitions "
-    "definitions_odd shovel shovel_odd upstream global update_secret stream_bad hash_password cli_env cli_url query"
-).split()
+PLACES = [
+    "default_password", "key_password", "jwks_url", "plain_bad", "amqplain_bad", "http_bad", "bearer_bad", "user_put",
+    "user_odd", "definitions", "definitions_odd", "shovel", "shovel_odd", "upstream", "global", "update_secret",
+    "stream_bad", "hash_password", "cli_env", "cli_url", "query",
+]  # fmt: skip
 
 
 class Canaries:
@@ -216,10 +217,9 @@ def talk(node: Node) -> list[bytes]:
     log_in(node, "boss", canaries["default_password"], "AMQPLAIN")
     log_in(node, "boss", canaries["plain_bad"])
     log_in(node, "boss", canaries["amqplain_bad"], "AMQPLAIN")
-    with suppress(Closed, OSError, AssertionError):
-        with RawStreamClient("127.0.0.1", node.stream_port) as stream:
-            stream.code(stream_commands.SaslHandshake)
-            stream.authenticate("boss", canaries["stream_bad"])
+    with suppress(Closed, OSError, AssertionError), RawStreamClient("127.0.0.1", node.stream_port) as stream:
+        stream.code(stream_commands.SaslHandshake)
+        stream.authenticate("boss", canaries["stream_bad"])
     assert note(Api(node.url, "boss", canaries["http_bad"]).get("/whoami", decoded=False)) == 401
     good = sign(claims("tag:administrator"), private_key("rsa"))
     assert note(Api(node.url, token=good).get("/whoami", decoded=False)) == 200

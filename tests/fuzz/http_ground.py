@@ -181,9 +181,10 @@ ALIKE = {
     "PUT /api/operator-policies/{vhost}/{name}": "PUT /api/policies/{vhost}/{name}",
 }
 ODD_VALUES: list[Any] = [
-    None, True, False, 0, -1, 1.5, 1e308, 2**31, 2**63, 2**64, -(2**70), "", " ", "x", "5", "-5", "true", "\x00", "\ud800",
-    "é" * 200, "x" * 300, "(a+)+$", "[", ".*.*.*.*x", "\r\nX-Evil: 1", "../..", "9" * 40, "1e5", "NaN", [], [[]], {}, {"": {}},
-    {"x" * 300: 1}, [None], {"a": {"b": {"c": [1]}}}, "amq.", "classic", "stream", "quorum", "x-delayed-message", "#.#.#.#.#",
+    None, True, False, 0, -1, 1.5, 1e308, 2**31, 2**63, 2**64, -(2**70), "", " ", "x", "5", "-5", "true", "\x00",
+    "\ud800", "é" * 200, "x" * 300, "(a+)+$", "[", ".*.*.*.*x", "\r\nX-Evil: 1", "../..", "9" * 40, "1e5", "NaN", [],
+    [[]], {}, {"": {}}, {"x" * 300: 1}, [None], {"a": {"b": {"c": [1]}}}, "amq.", "classic", "stream", "quorum",
+    "x-delayed-message", "#.#.#.#.#",
 ]  # fmt: skip
 
 

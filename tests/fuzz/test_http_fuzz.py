@@ -1,4 +1,4 @@
-"""The HTTP API against requests of every kind: those that its own document describes, and decent ones that were spoiled.
+"""The HTTP API against requests of every kind: those that its document describes, and decent ones that were spoiled.
 
 Whatever comes, the answer is one that the document names, and no mistake of the broker's; a neighbour on another
 virtual host notices nothing; nothing is left when what was made is deleted."""
@@ -51,6 +51,8 @@ ENDLESS = ("/api/events", "/api/tap")
 SEED = 20250101
 EXAMPLES, SPOILED = 4, 25
 DEADLINE_S = 20
+ODD_QUERIES = ["", "1", "-1", "true", "x", "9" * 30, "(a|a)+b", "5", "name", "auto", "a.b"]
+ODD_TAPS = ["", "/", "q", "s", "x", "t", "amq.default", "1", "0.5", "-1", "nan", "a.#", "9" * 20]
 
 
 @pytest.fixture(scope="module")
@@ -127,8 +129,7 @@ def test_decent_requests_that_were_spoiled(ground: Ground, user: str) -> None:
                 known = KNOWN.get(parameter.name, ["x"])
                 chosen = dice.choice(known if dice.random() < 0.9 else ODD_NAMES)
                 path = path.replace("{" + parameter.name + "}", quote(chosen, safe="", errors="surrogatepass"))
-            query = {one.name: dice.choice(["", "1", "-1", "true", "x", "9" * 30, "(a|a)+b", "5", "name", "auto", "a.b"])
-                     for one in operation.query if dice.random() < 0.3}  # fmt: skip
+            query = {one.name: dice.choice(ODD_QUERIES) for one in operation.query if dice.random() < 0.3}
             body = None if operation.method.upper() == "GET" else json.dumps(spoiled(decent or {}, dice))
             answer = session.request(
                 operation.method.upper(),
@@ -152,8 +153,7 @@ def test_streams_of_events_end_when_they_are_told_to(ground: Ground, path: str) 
     document = ground.api.get("/openapi.json").body
     names = [parameter["name"] for parameter in document["paths"][path]["get"]["parameters"]]
     for _ in range(scaled(25)):
-        query = {one: dice.choice(["", "/", "q", "s", "x", "t", "amq.default", "1", "0.5", "-1", "nan", "a.#", "9" * 20])
-                 for one in names if dice.random() < 0.5}  # fmt: skip
+        query = {one: dice.choice(ODD_TAPS) for one in names if dice.random() < 0.5}
         query.update({"once": "true"} if path == "/api/events" else {"life_s": "1", "count": "1"})
         answer = requests.get(
             f"{ground.broker.management_url}{path}?{urlencode(query)}", auth=(ADMIN, PASSWORD), timeout=DEADLINE_S
