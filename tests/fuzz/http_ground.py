@@ -30,6 +30,8 @@ ODD_NAMES = [
     "é" * 130,
     "x" * 300,
     "%2F",
+    "\udcff\udc80",
+    "000000001" + "9" * 4500,
     "0",
 ]
 KNOWN: dict[str, list[str]] = {
@@ -39,6 +41,7 @@ KNOWN: dict[str, list[str]] = {
     "destination": ["x", "t"],
     "user": ["guest", "somebody"],
     "stream": ["s"],
+    "consumer": ["c"],
     "component": ["shovel", "federation-upstream", "policy", "operator_policy", "vhost-limits"],
     "name": ["p", "max-connections", "max-queues", "max-channels", "limits", "q", "cluster_name"],
     "props": ["~", "key"],
@@ -172,6 +175,7 @@ DECENT: dict[str, Any] = {
     "PUT /api/vhosts/{vhost}": {"description": "d", "tags": "a,b", "default_queue_type": "classic", "tracing": False},
     "PUT /api/stream/super-streams/{vhost}/{name}": {"partitions": 2, "arguments": {"x-max-age": "1h"}},
     "PUT /api/cluster-name": {"name": "c"},
+    "PUT /api/stream/{vhost}/{stream}/tracking/{consumer}": {"offset": 5},
     "POST /api/definitions": SECTIONS,
     "POST /api/definitions/{vhost}": SECTIONS,
     "POST /api/definitions/diff": SECTIONS,

@@ -10,6 +10,7 @@ import logging
 import random
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -128,7 +129,7 @@ def test_decent_requests_that_were_spoiled(ground: Ground, user: str) -> None:
             for parameter in operation.path_parameters:
                 known = KNOWN.get(parameter.name, ["x"])
                 chosen = dice.choice(known if dice.random() < 0.9 else ODD_NAMES)
-                path = path.replace("{" + parameter.name + "}", quote(chosen, safe="", errors="surrogatepass"))
+                path = path.replace("{" + parameter.name + "}", quote(chosen, safe="", errors="surrogateescape"))
             query = {one.name: dice.choice(ODD_QUERIES) for one in operation.query if dice.random() < 0.3}
             body = None if operation.method.upper() == "GET" else json.dumps(spoiled(decent or {}, dice))
             answer = session.request(
@@ -145,6 +146,70 @@ def test_decent_requests_that_were_spoiled(ground: Ground, user: str) -> None:
             )
         if operation.method.upper() != "GET":
             furnish(ground.api)
+
+
+def test_odd_names_in_every_place(ground: Ground) -> None:
+    session = requests.Session()
+    session.auth = (ADMIN, PASSWORD)
+    for operation in operations(ground):
+        places = [parameter.name for parameter in operation.path_parameters]
+        decent = DECENT.get(ALIKE.get(operation.label, operation.label), {})
+        for odd_place in places:
+            for odd in ODD_NAMES:
+                path = operation.path
+                for place in places:
+                    chosen = odd if place == odd_place else KNOWN.get(place, ["x"])[0]
+                    path = path.replace("{" + place + "}", quote(chosen, safe="", errors="surrogateescape"))
+                answer = session.request(
+                    operation.method.upper(),
+                    ground.broker.management_url + path,
+                    json=None if operation.method.upper() == "GET" else decent,
+                    timeout=DEADLINE_S,
+                )
+                check(answer, operation.label)
+        if operation.method.upper() != "GET":
+            furnish(ground.api)
+
+
+def test_what_vanishes_while_it_is_asked_for(ground: Ground) -> None:
+    """A crowd that declares, fills, reads, leases, empties and deletes one queue, all at once."""
+    message = {
+        "routing_key": "race",
+        "properties": {"delivery_mode": 2},
+        "payload": "x" * 5000,
+        "payload_encoding": "string",
+    }
+    get = {"ackmode": "ack_requeue_true", "count": 50, "encoding": "auto"}
+    replay = {"mode": "target", "exchange": "x", "wait": 0}
+    steps: list[tuple[str, str, Any]] = [
+        ("PUT", "/queues/%2F/race", {"durable": True}),
+        *[("POST", "/exchanges/%2F/amq.default/publish", message)] * 6,
+        ("POST", "/queues/%2F/race/get", get),
+        ("POST", "/queues/%2F/race/get", {**get, "ackmode": "reject_requeue_false"}),
+        ("GET", "/queues/%2F/race/get?count=20&lease_s=1", None),
+        ("GET", "/queues/%2F/race/peek?count=50", None),
+        ("GET", "/queues/%2F/race/peek?count=50&state=unacked", None),
+        ("GET", "/queues/%2F/race/unacked", None),
+        ("POST", "/queues/%2F/race/nack", {"delivery_tag": 0, "multiple": True}),
+        ("POST", "/queues/%2F/race/reprocess", replay),
+        ("PUT", "/queues/%2F/race/pause", {}),
+        ("PUT", "/queues/%2F/race/resume", {}),
+        ("GET", "/dead-letters", None),
+        ("GET", "/queues?sort=messages", None),
+        ("GET", "/tap?queue=race&life_s=1&count=1", None),
+        ("DELETE", "/queues/%2F/race/contents", None),
+        ("DELETE", "/queues/%2F/race", None),
+    ]
+
+    def crowd(number: int) -> None:
+        dice = random.Random(SEED + number)
+        for _ in range(scaled(60)):
+            method, path, body = dice.choice(steps)
+            reply = ground.api.ask(method, path, body)
+            assert reply.status < 500, (method, path, reply)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(crowd, range(8)))
 
 
 @pytest.mark.parametrize("path", ENDLESS)
