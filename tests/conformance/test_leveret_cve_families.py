@@ -232,6 +232,16 @@ def test_a_tap_shows_only_keys_that_could_be_bound(broker: Broker, api: Api) -> 
         assert b"private.one" not in shown and b"theirs-too" not in shown
 
 
+def test_events_go_on_where_a_client_left_off(api: Api) -> None:
+    """By the header that browsers send, and no further back."""
+    api.put("/queues/%2F/mine-seen", {})
+    first = api.get("/events?once=true").body
+    last = max(int(line[3:]) for line in first.splitlines() if line.startswith(b"id:"))
+    api.put("/queues/%2F/mine-new", {})
+    rest = api.get("/events?once=true", headers={"Last-Event-ID": str(last)}).body
+    assert b"mine-new" in rest and b"mine-seen" not in rest
+
+
 # ---- who is it: CVE-2026-57216, -67411, -67409
 
 

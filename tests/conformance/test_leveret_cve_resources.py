@@ -12,13 +12,16 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
 import pika
 import pytest
 
+from leveret.management.http import guard
 from leveret.testing import Broker
+from tests.conformance.authority import Authority
 from tests.conformance.raw_client import RawClient
 from tests.http_client import Api
 
@@ -273,6 +276,24 @@ def test_whoever_takes_his_time_is_let_go_and_harms_nobody(door: str) -> None:
                 each.close()
 
 
+@pytest.mark.parametrize("door", ["management", "metrics"])
+def test_a_handshake_of_tls_has_its_time_as_well(tmp_path: Path, door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "TLS_HANDSHAKE_DEADLINE_S", 1.0)
+    papers = Authority(tmp_path).server()
+    tls = {"tls.certificate": str(papers.certificate), "tls.key": str(papers.key), f"listen.{door}_tls": True}
+    with Broker(tls) as broker:
+        time.sleep(0.2)
+        port = broker.management_port if door == "management" else broker.metrics_port
+        slow = slow_clients(port, 20, b"\x16\x03\x01\x02\x00\x01")
+        begun = time.perf_counter()
+        for each in slow:
+            each.settimeout(10)
+            with suppress(ConnectionError):
+                assert each.recv(100) == b""
+            each.close()
+        assert time.perf_counter() - begun < 5
+
+
 def test_too_many_scrapers_are_refused() -> None:
     with Broker() as broker:
         slow = slow_clients(broker.metrics_port, 230, b"GET /metrics HTTP/1.1\r\nHost: x\r\n")
@@ -284,6 +305,10 @@ def test_too_many_scrapers_are_refused() -> None:
         finally:
             for each in slow:
                 each.close()
+        deadline = time.monotonic() + 10
+        while broker.call(lambda node: len(node.metrics._server.connections.connections)) > 100:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
         connection = http.client.HTTPConnection("127.0.0.1", broker.metrics_port, timeout=10)
         connection.request("GET", "/metrics")
         assert connection.getresponse().status == 200
