@@ -26,6 +26,8 @@ from leveret.routing.registry import routing_type
 SINGLY = ("direct", "fanout", "topic", "headers", "x-message-deduplication")
 MATCHES_MAX = 1000
 EXCHANGES_MAX = 1000
+# Each is tried with each binding.
+KEYS_MAX = 64
 SLICE_S = 0.004
 
 
@@ -67,6 +69,8 @@ class RouteTrace:
         if start is None:
             raise SoftError(404, f"no {exchange_text(vhost.name, name)}")
         keys = [octets(key), *(copy_keys(properties) if properties.has_cc else [])]
+        if len(keys) > KEYS_MAX:
+            raise SoftError(406, f"a message with {len(keys)} keys, of CC and BCC too, is not traced: {KEYS_MAX} are")
         steps: list[Step] = []
         reached: dict[Queue, bool] = {}
         seen = {start}

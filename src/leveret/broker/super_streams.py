@@ -15,6 +15,7 @@ from leveret.broker.broker import Broker
 from leveret.broker.topology import RESERVED_PREFIX, Requester, exchange_text, queue_text, strip_line_ends
 from leveret.broker.vhost import LiveVhost, octets
 from leveret.catalog import commands
+from leveret.catalog.json_tables import is_text
 from leveret.catalog.records import Arguments, BindingRecord, ExchangeRecord, QueueRecord
 from leveret.catalog.topology import Topology
 from leveret.core.super_stream_matcher import partition_order
@@ -184,8 +185,8 @@ def _check_access(who: Requester, name: str, streams: Sequence[str]) -> None:
 
 def _check_names(name: str, streams: Sequence[str]) -> None:
     for given in (name, *streams):
-        if given == "" or len(octets(given)) > NAME_OCTETS_MAX:
-            raise SoftError(406, f"a name has 1 to {NAME_OCTETS_MAX} octets: '{given[:32]}'")
+        if given == "" or len(octets(given)) > NAME_OCTETS_MAX or not is_text(given):
+            raise SoftError(406, f"a name has 1 to {NAME_OCTETS_MAX} octets of valid text: '{given[:32]}'")
         if given.startswith(RESERVED_PREFIX):
             raise SoftError(406, f"name '{given}' contains reserved prefix '{RESERVED_PREFIX}*'")
     if len(set(streams)) < len(streams):

@@ -24,9 +24,9 @@ MASK = "****"
 NAME_CHARACTERS_MAX = 1024
 VALUE_BYTES_MAX = 64 * 1024
 _INT64_MAX = 2**63 - 1
-# user:password@ behind the scheme, up to the last @, for nobody encodes a slash in a password that should be; and a
-# query may hold a passphrase as well.
-_CREDENTIALS = re.compile(r"(//[^/@:\s]*):\S*@")
+# user:password@ behind the scheme, up to the last @, for nobody encodes a slash or a space in a password that should
+# be; and a query may hold a passphrase as well.
+_CREDENTIALS = re.compile(r"(//[^/@:\s]*):.*@", re.DOTALL)
 _QUERY_SECRET = re.compile(r"([?&](?:password|passphrase|secret)=)[^&#\s]*", re.IGNORECASE)
 
 Check = Callable[[str, Any], str | None]

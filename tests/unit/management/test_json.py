@@ -11,7 +11,7 @@ import pytest
 
 from leveret.core.field_types import Float32, Int8, Int64, Timestamp
 from leveret.management.http.errors import HttpError
-from leveret.management.http.json import DEPTH_MAX, decode, encode, printable
+from leveret.management.http.json import DEPTH_MAX, PARTS_BYTES_MAX, Parts, decode, encode, printable
 
 
 class Body(msgspec.Struct):
@@ -40,6 +40,33 @@ def test_nesting_has_a_depth() -> None:
 def test_a_body_is_checked_against_its_type_with_the_place() -> None:
     assert decode(b'{"count": 3}', Body) == Body(3)
     assert "$.count" in str(refused(b'{"count": "x"}', Body))
+
+
+class Letter(Parts):
+    LARGE = "text"
+
+    text: msgspec.Raw = msgspec.Raw()
+    more: msgspec.Raw = msgspec.Raw()
+
+
+def test_of_parts_one_text_may_be_large() -> None:
+    large = "x" * 2 * PARTS_BYTES_MAX
+    assert decode(json.dumps({"text": large, "more": {"a": [1]}, "other": 5}).encode(), Letter) == {
+        "text": large,
+        "more": {"a": [1]},
+    }
+    assert decode(b"{}", Letter) == {}
+    for body in ({"text": "", "more": large}, {"text": [large]}):
+        assert "together" in str(refused(json.dumps(body).encode(), Letter))
+    # What is not named is not even read.
+    assert decode(json.dumps({"other": [{}] * PARTS_BYTES_MAX}).encode(), Letter) == {}
+
+
+@pytest.mark.parametrize(("octets", "value"), [(b"[1]", [1]), (b'"text"', "text"), (b"null", None)])
+def test_what_has_no_parts_is_left_to_the_reader(octets: bytes, value: Any) -> None:
+    assert decode(octets, Letter) == value
+    assert refused(octets + b" " * PARTS_BYTES_MAX, Letter) == "not_json"
+    assert refused(octets[:-1] + b"{", Letter) == "not_json"
 
 
 @pytest.mark.parametrize(

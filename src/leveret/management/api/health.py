@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from leveret.broker.access import Right
+from leveret.broker.access import Right, sees_vhost
 from leveret.management.api.nodes import named_node
 from leveret.management.api.numbers import Described
 from leveret.management.http.ask import Answer, Ask
@@ -99,7 +99,8 @@ PROTOCOL_NAMES = {
 def check_vhosts(ask: Ask) -> Described | Answer:
     broker = ask.services.broker
     down = sorted(set(broker.catalog.vhosts) - set(broker.vhosts))
-    return failed("Some virtual hosts are down", **{"virtual-hosts": down}) if down else OK
+    seen = [name for name in down if sees_vhost(ask.who, name)]
+    return failed("Some virtual hosts are down", **{"virtual-hosts": seen}) if down else OK
 
 
 @route(
@@ -129,7 +130,7 @@ def check_critical(ask: Ask) -> Described:
 )
 def check_certificates(ask: Ask) -> Described | Answer:
     within, unit = ask.path["within"], ask.path["unit"]
-    if not within.isascii() or not within.isdecimal() or not 1 <= int(within[:9]) <= WITHIN_MAX:
+    if not within.isascii() or not within.isdecimal() or len(within) > 9 or not 1 <= int(within) <= WITHIN_MAX:
         raise bad_request(f"{within[:64]!r} is not a number from 1 to {WITHIN_MAX}")
     if unit not in DAYS:
         raise bad_request(f"{unit[:64]!r} is none of {', '.join(DAYS)}")

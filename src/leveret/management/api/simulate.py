@@ -9,7 +9,7 @@ from leveret.core.properties import encode_properties, parse_properties
 from leveret.errors import AmqpError
 from leveret.management.api.fetch import refusal
 from leveret.management.http.ask import DEFAULT_EXCHANGE, Ask
-from leveret.management.http.bodies import SIMULATE_BODY
+from leveret.management.http.bodies import ERROR, SIMULATE_BODY
 from leveret.management.http.errors import not_authorised, not_found
 from leveret.management.http.fields import Fields
 from leveret.management.http.route import route
@@ -22,7 +22,7 @@ NAME_OCTETS_MAX = 255
     "/api/simulate-route",
     Right.MANAGEMENT,
     "Which bindings a message would take, which queues it would reach, and why none",
-    answers={200: Any},
+    answers={200: Any, 404: ERROR},
     harmless=True,
     accepts=SIMULATE_BODY,
 )

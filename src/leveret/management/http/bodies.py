@@ -40,6 +40,9 @@ def listed(item: Schema) -> Schema:
     return {"oneOf": [items, page]}
 
 
+# What every refusal is.
+ERROR: Final[Schema] = {"$ref": "#/components/schemas/Error"}
+
 # ---- what is sent
 
 QUEUE_BODY: Final = described(durable=FLAG, auto_delete=FLAG, arguments=TABLE, node=TEXT)

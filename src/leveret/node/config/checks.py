@@ -79,7 +79,10 @@ def _check_auth(auth: AuthSettings) -> Iterator[Problem]:
     yield from _check_name("auth.default_user", auth.default_user, may_be_empty=True)
     yield from _check_name("auth.default_vhost", auth.default_vhost)
     tokens = auth.tokens
-    if tokens.jwks_url and not re.match(r"https://[^/\s]", tokens.jwks_url):
+    if re.search(r"//[^/?#]*@", tokens.jwks_url):
+        # Not repeated, and not taken: it would stand in the log and in what `config show` prints.
+        yield "auth.tokens.jwks_url", "auth.tokens.jwks_url holds a user or a password; public keys need none"
+    elif tokens.jwks_url and not re.match(r"https://[^/\s]", tokens.jwks_url):
         yield "auth.tokens.jwks_url", f"auth.tokens.jwks_url is {tokens.jwks_url!r}; it must begin with https://"
     if tokens.enabled:
         if not tokens.keys and not tokens.jwks_url:
