@@ -10,6 +10,7 @@ from leveret.cli.ctl.listing import LISTINGS, run_listing
 from leveret.cli.ctl.verbs import VERBS
 from leveret.cli.ctl.words import Misuse, Words, parse
 from leveret.cli.ends import Ended
+from leveret.cli.output import safe
 from leveret.cli.target import make_client
 
 # Verbs that make no sense here, and what to do instead.
@@ -39,8 +40,11 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         _run(parse(sys.argv[1:] if arguments is None else arguments))
     except Ended as end:
-        click.echo(f"Error: {end.message}", err=True)
+        click.echo(f"Error: {safe(end.message)}", err=True)
         sys.exit(end.exit_code)
+    except click.UsageError as error:
+        click.echo(f"Error: {safe(error.message)}", err=True)
+        sys.exit(Misuse.exit_code)
     except (KeyboardInterrupt, click.Abort):
         sys.exit(130)
 

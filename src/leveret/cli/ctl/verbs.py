@@ -203,11 +203,13 @@ def clear_user_limits(client: Client, words: Words) -> None:
 def set_policy(client: Client, words: Words) -> None:
     name, pattern, definition = words.take("name", "pattern", "definition")
     kind = "policies" if words.verb == "set_policy" else "operator-policies"
-    announce(words, f'Setting policy "{name}" for pattern "{pattern}" to "{definition}" for vhost "{words.vhost}" ...')
+    priority = int(words.number("priority", 0))
+    what = f'"{name}" for pattern "{pattern}" to "{definition}" with priority "{priority}" for vhost "{words.vhost}"'
+    announce(words, f"Setting {'' if kind == 'policies' else 'operator '}policy {what} ...")
     body = {
         "pattern": pattern,
         "definition": json_of(definition, "the definition"),
-        "priority": int(words.options.get("priority", "0")),
+        "priority": priority,
         "apply-to": words.options.get("apply-to", "all" if kind == "policies" else "queues"),
     }
     client.put(f"/{kind}/{part(words.vhost)}/{part(name)}", body)
@@ -224,7 +226,8 @@ def clear_policy(client: Client, words: Words) -> None:
 @verb("set_parameter")
 def set_parameter(client: Client, words: Words) -> None:
     component, name, value = words.take("component_name", "name", "value")
-    announce(words, f'Setting runtime parameter "{name}" for component "{component}" ...')
+    what = f'"{name}" for component "{component}" to "{value}" in vhost "{words.vhost}"'
+    announce(words, f"Setting runtime parameter {what} ...")
     body = {"value": json_of(value, "the value")}
     client.put(f"/parameters/{part(component)}/{part(words.vhost)}/{part(name)}", body)
 
@@ -280,7 +283,7 @@ def close_all_connections(client: Client, words: Words) -> None:
     (reason,) = words.take("explanation", optional=1)
     whole = words.has("global-flag") or "vhost" not in words.options
     announce(words, f"Closing all connections, reason: {reason} ...")
-    limit = int(words.options.get("limit", "0")) or None
+    limit = int(words.number("limit", 0)) or None
     path = "/connections" if whole else f"/vhosts/{part(words.vhost)}/connections"
     for row in client.get(path)[:limit]:
         client.delete(f"/connections/{part(row['name'])}", headers={"X-Reason": reason} if reason else None)
@@ -344,7 +347,7 @@ def ping(client: Client, words: Words) -> None:
 
 @verb("await_startup", "wait", "await_online_nodes")
 def await_startup(client: Client, words: Words) -> None:
-    deadline = time.monotonic() + float(words.options.get("timeout", AWAIT_S))
+    deadline = time.monotonic() + words.number("timeout", AWAIT_S)
     while True:
         try:
             client.get("/health/checks/is-in-service")
