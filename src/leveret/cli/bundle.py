@@ -81,8 +81,8 @@ def _metrics(target: Target) -> bytes:
     listener = next((one for one in listeners if one["protocol"].startswith("http/prometheus")), None)
     if listener is None:
         raise Failed("the broker has no port for metrics")
-    host = listener["ip_address"] if target.client.is_local else urlsplit(target.client.place).hostname
-    if host in ("0.0.0.0", "::"):
+    host: str = listener["ip_address"] if target.client.is_local else urlsplit(target.client.place).hostname or ""
+    if host in ("", "0.0.0.0", "::"):
         host = "127.0.0.1"
     connection = http.client.HTTPConnection(host, listener["port"], timeout=DEADLINE_S)
     try:

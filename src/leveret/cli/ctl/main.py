@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -57,9 +58,14 @@ def _run(words: Words) -> None:
         raise Misuse(f"leveretctl has no {words.verb}: {ELSEWHERE[words.verb]}")
     if words.verb not in VERBS and words.verb not in LISTINGS:
         raise Misuse(f"leveretctl has no {words.verb}; see `leveretctl help`{_near(words.verb)}")
-    options = words.options
+    options, kept = words.options, os.environ.get
     client, _ = make_client(
-        options.get("url"), options.get("socket"), None, options.get("user"), options.get("password-file"), None
+        options.get("url", kept("LEVERET_URL")),
+        options.get("socket", kept("LEVERET_SOCKET")),
+        kept("LEVERET_CONTEXT"),
+        options.get("user", kept("LEVERET_USER")),
+        options.get("password-file"),
+        None,
     )
     if words.verb in LISTINGS:
         run_listing(client, words, LISTINGS[words.verb])
