@@ -413,7 +413,9 @@ def alarms(client: Client, words: Words) -> None:
 def memory_breakdown(client: Client, words: Words) -> None:
     words.take()
     found = client.get(f"{node_path(client)}/memory")["memory"]
-    rows = [{"what": name, "bytes": value} for name, value in found.items() if isinstance(value, int)]
+    plain = {name: value for name, value in found.items() if isinstance(value, int)}
+    totals = {f"total.{name}": value for name, value in found["total"].items()}
+    rows = [{"what": name, "bytes": value} for name, value in {**plain, **totals}.items()]
     print_rows(words, rows, ("what", "bytes"))
 
 
