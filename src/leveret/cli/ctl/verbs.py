@@ -125,7 +125,8 @@ def set_topic_permissions(client: Client, words: Words) -> None:
 @verb("clear_topic_permissions")
 def clear_topic_permissions(client: Client, words: Words) -> None:
     user, exchange = words.take("username", "exchange", optional=1)
-    announce(words, f'Clearing topic permissions for user "{user}" in vhost "{words.vhost}" ...')
+    of = f' on "{exchange}"' if exchange else ""
+    announce(words, f'Clearing topic permissions{of} for user "{user}" in vhost "{words.vhost}" ...')
     tail = f"/{part(exchange)}" if exchange else ""
     client.delete(f"/topic-permissions/{part(words.vhost)}/{part(user)}{tail}")
 
@@ -193,7 +194,8 @@ def set_user_limits(client: Client, words: Words) -> None:
 @verb("clear_user_limits")
 def clear_user_limits(client: Client, words: Words) -> None:
     user, limit = words.take("username", "limit")
-    announce(words, f'Clearing "{limit}" limit for user "{user}" ...')
+    which = "all limits" if limit == "all" else f'"{limit}" limit'
+    announce(words, f'Clearing {which} for user "{user}" ...')
     known = [name for row in client.get(f"/user-limits/{part(user)}") for name in row["value"]]
     for name in known if limit == "all" else [limit]:
         client.delete(f"/user-limits/{part(user)}/{part(name)}")
@@ -205,7 +207,7 @@ def set_policy(client: Client, words: Words) -> None:
     kind = "policies" if words.verb == "set_policy" else "operator-policies"
     priority = int(words.number("priority", 0))
     what = f'"{name}" for pattern "{pattern}" to "{definition}" with priority "{priority}" for vhost "{words.vhost}"'
-    announce(words, f"Setting {'' if kind == 'policies' else 'operator '}policy {what} ...")
+    announce(words, f"Setting {'policy' if kind == 'policies' else 'operator policy override'} {what} ...")
     body = {
         "pattern": pattern,
         "definition": json_of(definition, "the definition"),
