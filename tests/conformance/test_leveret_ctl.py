@@ -9,7 +9,7 @@ import pytest
 
 from leveret.cli.ctl.listing import LISTINGS
 from leveret.cli.ctl.main import ELSEWHERE
-from leveret.cli.ctl.verbs import VERBS
+from leveret.cli.ctl.registry import VERBS
 from leveret.testing import Broker
 from tests.conformance.command_line import CommandLine
 from tests.http_client import Api

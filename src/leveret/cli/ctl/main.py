@@ -7,8 +7,9 @@ import sys
 
 import click
 
+from leveret.cli.ctl import state, verbs  # noqa: F401 - imported for the verbs in them
 from leveret.cli.ctl.listing import LISTINGS, run_listing
-from leveret.cli.ctl.verbs import VERBS
+from leveret.cli.ctl.registry import VERBS
 from leveret.cli.ctl.words import Misuse, Words, parse
 from leveret.cli.ends import Ended
 from leveret.cli.output import safe
