@@ -65,3 +65,10 @@ def die_once(self: Task, marker: str) -> str:
 @app.task(name="now")
 def now() -> float:
     return time.time()
+
+
+@app.task(name="hold", acks_late=True)
+def hold(marker: str) -> None:
+    """Takes until somebody makes the file; its message is unacknowledged so long."""
+    while not Path(marker).exists():
+        time.sleep(0.05)

@@ -135,8 +135,10 @@ class Client:
         try:
             connection.connect()
         except ssl.SSLCertVerificationError as error:
+            connection.close()
             raise Unreachable(f"{shown(self.place)}: its certificate is not trusted: {error.verify_message}") from None
         except OSError as error:
+            connection.close()
             raise Unreachable(
                 f"cannot reach a broker at {shown(self.place)}: {error.strerror or error}; is it running there?"
             ) from None

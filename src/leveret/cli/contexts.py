@@ -11,17 +11,22 @@ import click
 from leveret.cli.asking import done
 from leveret.cli.client import shown
 from leveret.cli.ends import Failed
-from leveret.cli.output import FORMATS, print_rows
+from leveret.cli.output import FORMATS, print_rows, safe
 from leveret.cli.target import contexts_file, read_contexts
+
+
+def _quoted(text: str) -> str:
+    """As TOML writes it: like JSON, but for halves of letters, which it has not, and the one control character more."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _write(contexts: dict[str, Any]) -> None:
     path = contexts_file()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    lines = [f"current = {json.dumps(contexts['current'])}\n"] if contexts.get("current") else []
+    lines = [f"current = {_quoted(contexts['current'])}\n"] if contexts.get("current") else []
     for name, kept in sorted(contexts.get("contexts", {}).items()):
-        lines.append(f"\n[contexts.{json.dumps(name)}]\n")
-        lines += [f"{key} = {json.dumps(value)}\n" for key, value in kept.items()]
+        lines.append(f"\n[contexts.{_quoted(name)}]\n")
+        lines += [f"{key} = {_quoted(value)}\n" for key, value in kept.items()]
     fresh = path.with_suffix(".new")
     # It may hold passwords.
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -32,7 +37,7 @@ def _write(contexts: dict[str, Any]) -> None:
 
 @click.group()
 def context() -> None:
-    """Brokers by name: `leveret -c production queues list`."""
+    """Brokers by name: `leveret queues list -c production`."""
 
 
 @context.command("list")
@@ -72,7 +77,7 @@ def add(name: str, use: bool, socket_path: str | None, **given: str | None) -> N
     if use:
         contexts["current"] = name
     _write(contexts)
-    done(f"{name} is {'the current context' if use else 'a context'}")
+    done(f"{safe(name)} is {'the current context' if use else 'a context'}")
 
 
 @context.command()
@@ -84,7 +89,7 @@ def use(name: str) -> None:
         raise Failed(f"there is no context {name!r}; see `leveret context list`")
     contexts["current"] = name
     _write(contexts)
-    done(f"{name} is the current context")
+    done(f"{safe(name)} is the current context")
 
 
 @context.command()
@@ -97,4 +102,4 @@ def remove(name: str) -> None:
     if contexts.get("current") == name:
         del contexts["current"]
     _write(contexts)
-    done(f"forgot {name}")
+    done(f"forgot {safe(name)}")

@@ -16,6 +16,7 @@ from leveret.cli.output import JSON, print_one, print_rows, safe
 from leveret.cli.target import Target, targeted
 
 TASK_COLUMNS = ("id", "vhost", "queue", "state", "matched", "moved", "skipped", "failed", "created_at")
+GROUP_COLUMNS = ("reason", "count", "replayed", "first_death_s", "last_death_s")
 POLL_S = 0.3
 
 
@@ -29,8 +30,19 @@ def dlq() -> None:
 def list_dead_letters(target: Target) -> None:
     """Queues that hold dead letters, with where they come from and why."""
     found = target.client.get("/dead-letters")
-    rows = found.get("items", []) if isinstance(found, dict) else found
-    print_rows(rows, ("vhost", "queue", "source_queue", "reason", "messages"), target.form)
+    if target.form == JSON:
+        print_rows(found, (), JSON)
+        return
+    rows = [
+        {"vhost": row["vhost"], "queue": row["name"], "died_in": group["queue"], **group_columns(group)}
+        for row in found
+        for group in row["groups"]
+    ]
+    print_rows(rows, ("vhost", "queue", "died_in", *GROUP_COLUMNS), target.form)
+
+
+def group_columns(group: dict[str, Any]) -> dict[str, Any]:
+    return {name: group[name] for name in GROUP_COLUMNS}
 
 
 @dlq.command()
@@ -41,7 +53,7 @@ def list_dead_letters(target: Target) -> None:
 def inspect(target: Target, queue: str, count: int, offset: int) -> None:
     """Look at dead letters without taking them."""
     found = target.client.get(in_vhost(target, "queues", queue, "peek"), count=count, offset=offset)
-    print_messages(found["messages"] if isinstance(found, dict) else found, target.form)
+    print_messages(found, target.form)
 
 
 @dlq.command()
@@ -97,11 +109,12 @@ def _watched(target: Target, task: dict[str, Any]) -> dict[str, Any]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        shown = bar.add_task(f"replaying {safe(task['queue'])}", total=task.get("total") or None)
+        shown = bar.add_task(f"replaying {safe(task['queue'])}", total=None)
         while task.get("state") == "running":
             time.sleep(POLL_S)
             task = target.client.get(f"/tasks/{part(task['id'])}")
-            bar.update(shown, completed=task.get("moved", 0) + task.get("skipped", 0), total=task.get("total") or None)
+            over = sum(task[name] for name in ("moved", "archived", "skipped", "failed"))
+            bar.update(shown, completed=over, total=over + task["remaining"])
     return task
 
 

@@ -11,6 +11,7 @@ import click
 from leveret.cli.asking import confirm, done, json_of, yes_option
 from leveret.cli.client import part
 from leveret.cli.ends import Failed
+from leveret.cli.output import cell, safe
 from leveret.cli.target import Target, targeted
 
 vhost_option = click.option("--only-vhost", is_flag=True, help="Only what is in the virtual host of --vhost.")
@@ -62,11 +63,16 @@ def import_definitions(target: Target, file: Path, only_vhost: bool, yes: bool) 
 
 
 def _print_diff(found: dict[str, Any]) -> None:
-    signs = (("added", "+", "green"), ("changed", "~", "yellow"), ("conflicts", "!", "red"))
+    signs = (("create", "+", "green"), ("change", "~", "yellow"), ("problems", "!", "red"))
     for kind, sign, colour in signs:
         for row in found.get(kind, []):
-            text = row if isinstance(row, str) else json.dumps(row, ensure_ascii=False)
-            click.secho(f"{sign} {text}", fg=colour)
+            click.secho(f"{sign} {safe(_line(row))}", fg=colour)
+
+
+def _line(row: dict[str, Any]) -> str:
+    if "place" in row:
+        return f"{row['place']}: {row['reason']}"
+    return f"{row['kind']} {cell({name: value for name, value in row.items() if name != 'kind'})}"
 
 
 @definitions.command()
@@ -79,6 +85,7 @@ def diff(target: Target, file: Path) -> None:
         click.echo(json.dumps(found, indent=2, ensure_ascii=False))
     else:
         _print_diff(found)
+        done(f"{found['unchanged']} are there already")
 
 
 @definitions.command()
@@ -87,7 +94,7 @@ def diff(target: Target, file: Path) -> None:
 def validate(target: Target, file: Path) -> None:
     """Whether an import would succeed."""
     found = target.client.post("/definitions/diff", _read(file))
-    if found.get("conflicts"):
-        _print_diff({"conflicts": found["conflicts"]})
+    if found["problems"]:
+        _print_diff({"problems": found["problems"]})
         raise Failed(f"{file} cannot be imported")
     done(f"{file} can be imported")

@@ -12,10 +12,13 @@ from typing import IO, Any
 
 import click
 
+from leveret.cli.output import safe
+
 
 class Ended(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"leveret: {self.message}", err=True)
+        # What a broker answers may repeat what some client made up.
+        click.echo(f"leveret: {safe(self.message)}", err=True)
 
 
 class Failed(Ended):

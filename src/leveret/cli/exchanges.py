@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from leveret.cli.asking import (
@@ -18,7 +20,7 @@ from leveret.cli.asking import (
 )
 from leveret.cli.client import part
 from leveret.cli.ends import Failed
-from leveret.cli.output import print_one, safe
+from leveret.cli.output import CSV, JSON, cell, print_one, print_rows, safe
 from leveret.cli.target import Target, targeted
 
 EXCHANGE_COLUMNS = ("vhost", "name", "type", "durable", "auto_delete", "internal", "arguments", "policy")
@@ -102,7 +104,32 @@ def route(target: Target, exchange: str, routing_key: str, headers: tuple[str, .
         "routing_key": routing_key,
         "headers": arguments_of(headers),
     }
-    print_one(target.client.post("/simulate-route", body), target.form)
+    found = target.client.post("/simulate-route", body)
+    if target.form == JSON:
+        print_one(found, JSON)
+        return
+    if target.form == CSV:
+        print_rows([{"queue": queue} for queue in found["queues"]], ("queue",), CSV)
+        return
+    for step in found["steps"]:
+        _print_step(step)
+    if found["routed"]:
+        click.secho(f"reaches {', '.join(map(safe, found['queues']))}", bold=True)
+    else:
+        click.secho(f"reaches no queue: {safe(found['reason'])}", fg="red")
+
+
+def _print_step(step: dict[str, Any]) -> None:
+    """An exchange on the way, and the bindings that match."""
+    name = safe(step["exchange"]) or "(default exchange)"
+    click.echo(f"{name} ({step['type']}): {len(step['matched'])} of {step['bindings']} bindings match")
+    for binding in step["matched"]:
+        why = ", ".join(filter(None, [safe(binding["routing_key"]), safe(cell(binding["arguments"]))]))
+        click.echo(f"  -> {binding['destination_type']} {safe(binding['destination'])}{f'  by {why}' if why else ''}")
+    if step["alternate"]:
+        click.echo(f"  -> its alternate exchange {safe(str(step['alternate']))}")
+    if step["note"]:
+        click.echo(f"  {safe(step['note'])}")
 
 
 @click.group()

@@ -7,6 +7,7 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -14,6 +15,10 @@ import click
 TABLE, JSON, CSV = "table", "json", "csv"
 FORMATS = (TABLE, JSON, CSV)
 Row = dict[str, Any]
+MOMENTS_MS = ("since", "timestamp")
+MOMENTS_S = ("first_death_s", "last_death_s")
+DURATIONS_MS = ("uptime", "oldest_message_age_ms")
+SIZES = ("mem_used", "mem_limit", "disk_free", "disk_free_limit", "message_bytes", "payload_bytes")
 
 
 def value_at(row: Any, column: str) -> Any:
@@ -25,22 +30,57 @@ def value_at(row: Any, column: str) -> Any:
     return row
 
 
-def cell(value: Any) -> str:
-    """A value as people read it."""
+def cell(value: Any, column: str = "") -> str:
+    """A value as people read it; what a number counts is in the name of its column."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, int | float) and column:
+        last = column.rpartition(".")[2]
+        if last in MOMENTS_MS or last.endswith("_at"):
+            return moment(value / 1000)
+        if last in MOMENTS_S:
+            return moment(value)
+        if last in DURATIONS_MS:
+            return duration(value / 1000)
+        if last in SIZES:
+            return size(value)
     if isinstance(value, float):
         return f"{value:.1f}"
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return ", ".join(value)
+    if isinstance(value, dict) and all(not isinstance(item, dict | list) for item in value.values()):
+        return ", ".join(f"{name}={cell(item)}" for name, item in value.items())
     if isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=False, separators=(", ", ": ")) if value else ""
     return str(value)
 
 
-def print_rows(rows: Iterable[Row], columns: Sequence[str], form: str) -> None:
+def moment(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return str(seconds)
+
+
+def duration(seconds: float) -> str:
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    parts = [(days, "d"), (hour, "h"), (minute, "min"), (second, "s")]
+    return " ".join(f"{value} {unit}" for value, unit in parts if value) or "0 s"
+
+
+def size(octets: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if octets < 1024:
+            return f"{octets:.0f} {unit}" if unit == "B" or octets >= 10 else f"{octets:.1f} {unit}"
+        octets /= 1024
+    return f"{octets:.1f} TiB"
+
+
+def print_rows(rows: Iterable[Row], columns: Sequence[str], form: str, head: bool = True) -> None:
     """`columns` are those of tables and CSV; JSON has everything that came, unless columns were asked for."""
     found = list(rows)
     if form == JSON:
@@ -48,7 +88,8 @@ def print_rows(rows: Iterable[Row], columns: Sequence[str], form: str) -> None:
     elif form == CSV:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(columns)
+        if head:
+            writer.writerow(columns)
         writer.writerows([_plain(value_at(row, column)) for column in columns] for row in found)
         click.echo(text.getvalue(), nl=False)
     else:
@@ -65,7 +106,7 @@ def print_one(row: Row, form: str, columns: Sequence[str] | None = None) -> None
     else:
         width = max((len(column) for column in chosen), default=0)
         for column in chosen:
-            click.echo(f"{click.style(column.ljust(width), bold=True)}  {safe(cell(value_at(row, column)))}")
+            click.echo(f"{click.style(column.ljust(width), bold=True)}  {safe(cell(value_at(row, column), column))}")
 
 
 def safe(text: str) -> str:
@@ -88,7 +129,7 @@ def _print_table(rows: list[Row], columns: Sequence[str]) -> None:
         bool(values) and all(value is None or _is_number(value) for value in column)
         for column in zip(*values, strict=True)
     ] or [False] * len(columns)
-    texts = [[safe(cell(value)) for value in row] for row in values]
+    texts = [[safe(cell(value, column)) for value, column in zip(row, columns, strict=True)] for row in values]
     if sys.stdout.isatty():
         _print_rich(texts, columns, right)
     else:

@@ -115,7 +115,7 @@ def purge(target: Target, queue: str, yes: bool) -> None:
 def peek(target: Target, queue: str, count: int, offset: int, state: str) -> None:
     """Look at messages without taking them."""
     found = target.client.get(in_vhost(target, "queues", queue, "peek"), count=count, offset=offset, state=state)
-    print_messages(found["messages"] if isinstance(found, dict) else found, target.form)
+    print_messages(found, target.form)
 
 
 @queues.command()
@@ -158,5 +158,6 @@ def resume(target: Target, queue: str) -> None:
 def unacked(target: Target, queue: str) -> None:
     """Who holds messages that are not acknowledged."""
     found = target.client.get(in_vhost(target, "queues", queue, "unacked"))
-    rows = found.get("messages", []) if isinstance(found, dict) else found
-    print_rows(rows, ("consumer_tag", "channel", "delivery_tag", "since", "payload_bytes", "routing_key"), target.form)
+    print_rows(
+        found, ("consumer_tag", "channel", "delivery_tag", "user", "since", "payload_bytes", "routing_key"), target.form
+    )

@@ -1,4 +1,4 @@
-"""`leveret status`, `leveret check`, `leveret cluster`, `leveret audit`"""
+"""`leveret status`, `leveret check`, `leveret cluster`, `leveret api`"""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
+from leveret.cli.asking import json_of
 from leveret.cli.client import part
 from leveret.cli.ends import Failed, Unreachable
-from leveret.cli.output import JSON, print_one, print_rows
+from leveret.cli.output import JSON, duration, print_one, print_rows, size
 from leveret.cli.target import Target, targeted
 
 WAIT_POLL_S = 0.2
-MIB = 1024 * 1024
 
 
 def summary(client: Any) -> dict[str, Any]:
@@ -28,10 +28,10 @@ def summary(client: Any) -> dict[str, Any]:
         "node": overview["node"],
         "cluster": overview["cluster_name"],
         "version": overview.get("product_version", ""),
-        "uptime": _duration(node["uptime"] / 1000),
+        "uptime": duration(node["uptime"] / 1000),
         "alarms": ", ".join(kind for kind in ("mem", "disk_free") if node.get(f"{kind}_alarm")) or "none",
-        "memory": f"{node['mem_used'] // MIB} of {node['mem_limit'] // MIB} MiB",
-        "disk free": f"{node['disk_free'] // MIB} MiB, at least {node['disk_free_limit'] // MIB}",
+        "memory": f"{size(node['mem_used'])} of {size(node['mem_limit'])}",
+        "disk free": f"{size(node['disk_free'])}, at least {size(node['disk_free_limit'])}",
         "connections": objects["connections"],
         "channels": objects["channels"],
         "queues": objects["queues"],
@@ -43,14 +43,6 @@ def summary(client: Any) -> dict[str, Any]:
         "delivered a second": rates.get("deliver_get_details", {}).get("rate", 0.0),
         "listeners": [f"{one['protocol']} {one['ip_address']}:{one['port']}" for one in overview.get("listeners", [])],
     }
-
-
-def _duration(seconds: float) -> str:
-    minutes, second = divmod(int(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    parts = [(days, "d"), (hour, "h"), (minute, "min"), (second, "s")]
-    return " ".join(f"{value} {unit}" for value, unit in parts if value) or "0 s"
 
 
 @click.command()
@@ -143,24 +135,13 @@ def cluster_status(target: Target) -> None:
 
 @click.command()
 @targeted
-@click.option("--user", "by", metavar="NAME", help="Only what this one did.")
-@click.option("--count", "-n", default=50, show_default=True)
-def audit(target: Target, by: str | None, count: int) -> None:
-    """Who changed what, the newest first."""
-    found = target.client.get("/audit", user=by, page=1, page_size=min(count, 500))
-    rows = found["items"] if isinstance(found, dict) else found
-    print_rows(rows, ("time", "user", "peer", "action", "subject", "outcome"), target.form)
-
-
-@click.command()
-@targeted
 @click.argument("path")
 @click.option("--method", "-X", default="GET", show_default=True)
 @click.option("--data", "-d", metavar="JSON")
 def api(target: Target, path: str, method: str, data: str | None) -> None:
     """Any request to the management API, such as: leveret api /overview"""
     path = "/" + path.lstrip("/").removeprefix("api/")
-    answer = target.client.ask(method.upper(), path, json.loads(data) if data else None)[1]
+    answer = target.client.ask(method.upper(), path, json_of(data, "--data") if data else None)[1]
     if isinstance(answer, bytes):
         click.echo(answer)
     elif answer is not None:

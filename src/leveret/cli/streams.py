@@ -6,7 +6,7 @@ import click
 
 from leveret.cli.asking import done, in_vhost
 from leveret.cli.client import part
-from leveret.cli.output import print_rows, safe
+from leveret.cli.output import JSON, print_one, print_rows, safe
 from leveret.cli.target import Target, targeted
 
 
@@ -28,12 +28,17 @@ def list_streams(target: Target) -> None:
 @targeted
 @click.argument("stream")
 def offsets(target: Target, stream: str) -> None:
-    """How far consumers and producers have come."""
-    print_rows(
-        target.client.get(in_vhost(target, "stream", stream, "tracking")),
-        ("type", "reference", "offset", "lag"),
-        target.form,
-    )
+    """How far consumers (by offset) and producers (by publishing id) have come."""
+    found = target.client.get(in_vhost(target, "stream", stream, "tracking"))
+    if target.form == JSON:
+        print_one(found, JSON)
+        return
+    rows = [
+        {"kind": kind, "name": name, "at": at}
+        for kind, known in (("consumer", found["offsets"]), ("producer", found["writers"]))
+        for name, at in known.items()
+    ]
+    print_rows(rows, ("kind", "name", "at"), target.form)
 
 
 @streams.command("set-offset")

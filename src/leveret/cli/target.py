@@ -84,7 +84,7 @@ def make_client(
     if not url and not socket_path:
         socket_path = next((path for path in default_sockets() if can_reach(path)), None) if not user else None
     if socket_path:
-        return Client(os.path.abspath(socket_path)), vhost
+        return Client(os.path.abspath(socket_path), user, password), vhost
     return Client(url or DEFAULT_URL, user, password, ca or kept.get("ca", "")), vhost
 
 

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import click
+
 from leveret.cli.client import Client, part
-from leveret.cli.ctl.printing import announce, print_rows
-from leveret.cli.ctl.words import Words
+from leveret.cli.ctl.printing import announce, formatter, print_rows
+from leveret.cli.ctl.words import Misuse, Words
+from leveret.cli.output import value_at
 
 PAGE_SIZE = 500
+TIMEOUT_S = 60.0
+# Columns that rabbitmqctl takes and that rows may lack: there is nothing to say, or nothing of the kind here.
+PASSING = {
+    "policy", "operator_policy", "owner_pid", "exclusive_consumer_pid", "exclusive_consumer_tag",
+    "disk_reads", "disk_writes", "slave_pids", "synchronised_slave_pids", "head_message_timestamp",
+    "tracing", "cluster_state", "consumer_utilisation", "consumer_capacity", "memory",
+    "leader", "members", "online", "messages_ram", "ssl_protocol",
+    "ssl_key_exchange", "ssl_cipher", "ssl_hash", "peer_cert_subject", "peer_cert_issuer",
+    "peer_cert_validity", "timeout", "client_properties", "transactional", "acks_uncommitted",
+    "messages_uncommitted", "global_prefetch_count", "desc", "provided_by", "stability",
+    "description", "tags",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -131,11 +147,32 @@ def run_listing(client: Client, words: Words, listing: Listing) -> None:
         words.take()
     names = {"vhost": part(words.vhost)}
     path = listing.path.format(*(part(word) for word in words.rest[: listing.words]), **names)
+    if words.verb == "list_queues":
+        announce(words, f"Timeout: {words.number('timeout', TIMEOUT_S)} seconds ...")
     announce(words, listing.says.format(*words.rest, vhost=words.vhost))
     rows = [_as_asked(row, columns) for row in _each(client, path, listing.paged)]
+    if listing.free:
+        _refuse_unknown(rows, columns)
     if words.verb == "list_parameters":
         rows = [row for row in rows if row["vhost"] == words.vhost]
+    if words.verb == "list_vhost_limits" and formatter(words) == "table":
+        # The one list there that is no table.
+        for row in rows:
+            click.echo(json.dumps(row["value"], separators=(",", ":")))
+        return
     print_rows(words, rows, columns)
+
+
+def _refuse_unknown(rows: list[dict[str, Any]], columns: list[str]) -> None:
+    """What no row has was misspelt, unless it is one of those that come and go."""
+    lacking = [column for column in columns if rows and not any(_has(row, column) for row in rows)]
+    names = [column for column in lacking if column not in PASSING]
+    if names:
+        raise Misuse(f"Info key(s) {', '.join(names)} are not supported")
+
+
+def _has(row: dict[str, Any], column: str) -> bool:
+    return column in row or value_at(row, column) is not None
 
 
 def _each(client: Client, path: str, paged: bool) -> Iterator[dict[str, Any]]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
 
+from leveret.cli.ctl import state, verbs  # noqa: F401 - imported for the verbs in them
 from leveret.cli.ctl.listing import LISTINGS, run_listing
-from leveret.cli.ctl.verbs import VERBS
+from leveret.cli.ctl.registry import VERBS
 from leveret.cli.ctl.words import Misuse, Words, parse
 from leveret.cli.ends import Ended
+from leveret.cli.output import safe
 from leveret.cli.target import make_client
 
 # Verbs that make no sense here, and what to do instead.
@@ -39,8 +42,11 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         _run(parse(sys.argv[1:] if arguments is None else arguments))
     except Ended as end:
-        click.echo(f"Error: {end.message}", err=True)
+        click.echo(f"Error: {safe(end.message)}", err=True)
         sys.exit(end.exit_code)
+    except click.UsageError as error:
+        click.echo(f"Error: {safe(error.message)}", err=True)
+        sys.exit(Misuse.exit_code)
     except (KeyboardInterrupt, click.Abort):
         sys.exit(130)
 
@@ -53,9 +59,14 @@ def _run(words: Words) -> None:
         raise Misuse(f"leveretctl has no {words.verb}: {ELSEWHERE[words.verb]}")
     if words.verb not in VERBS and words.verb not in LISTINGS:
         raise Misuse(f"leveretctl has no {words.verb}; see `leveretctl help`{_near(words.verb)}")
-    options = words.options
+    options, kept = words.options, os.environ.get
     client, _ = make_client(
-        options.get("url"), options.get("socket"), None, options.get("user"), options.get("password-file"), None
+        options.get("url", kept("LEVERET_URL")),
+        options.get("socket", kept("LEVERET_SOCKET")),
+        kept("LEVERET_CONTEXT"),
+        options.get("user", kept("LEVERET_USER")),
+        options.get("password-file"),
+        None,
     )
     if words.verb in LISTINGS:
         run_listing(client, words, LISTINGS[words.verb])

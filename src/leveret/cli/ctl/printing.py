@@ -43,7 +43,8 @@ def print_rows(words: Words, rows: Iterable[dict[str, Any]], columns: Sequence[s
         writer.writerow(columns)
         writer.writerows([_text(value) for value in row.values()] for row in found)
     else:
-        if not words.has("silent") and not words.has("no-table-headers"):
+        # As there: without rows there is no head either.
+        if found and not words.has("silent") and not words.has("no-table-headers"):
             click.echo("\t".join(columns))
         for row in found:
             click.echo("\t".join(_text(value) for value in row.values()))
@@ -57,6 +58,6 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(_text(item) for item in value) + "]"
     if isinstance(value, dict):
-        return json.dumps(value, ensure_ascii=False) if value else "[]"
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")) if value else "[]"
     text = str(value)
     return "".join(letter if letter.isprintable() else f"\\{ord(letter):03o}" for letter in text)

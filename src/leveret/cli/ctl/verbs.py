@@ -1,38 +1,20 @@
-"""The verbs that do something, or say how things are."""
+"""The verbs that change something."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
-from leveret import __version__
 from leveret.cli.asking import json_of
 from leveret.cli.client import Client, part
-from leveret.cli.ctl.printing import announce, formatter, print_rows
+from leveret.cli.ctl.printing import announce
+from leveret.cli.ctl.registry import verb
 from leveret.cli.ctl.words import Misuse, Words
-from leveret.cli.ends import Failed, Unreachable
-from leveret.cli.status import node_path, summary
-
-Verb = Callable[[Client, Words], None]
-VERBS: dict[str, Verb] = {}
-AWAIT_S = 300.0
-AWAIT_POLL_S = 0.3
-
-
-def verb(*names: str) -> Callable[[Verb], Verb]:
-    def put(function: Verb) -> Verb:
-        for name in names:
-            VERBS[name] = function
-        return function
-
-    return put
+from leveret.cli.ends import Failed
 
 
 def _password(given: str, words: Words) -> str:
@@ -125,7 +107,8 @@ def set_topic_permissions(client: Client, words: Words) -> None:
 @verb("clear_topic_permissions")
 def clear_topic_permissions(client: Client, words: Words) -> None:
     user, exchange = words.take("username", "exchange", optional=1)
-    announce(words, f'Clearing topic permissions for user "{user}" in vhost "{words.vhost}" ...')
+    of = f' on "{exchange}"' if exchange else ""
+    announce(words, f'Clearing topic permissions{of} for user "{user}" in vhost "{words.vhost}" ...')
     tail = f"/{part(exchange)}" if exchange else ""
     client.delete(f"/topic-permissions/{part(words.vhost)}/{part(user)}{tail}")
 
@@ -193,7 +176,8 @@ def set_user_limits(client: Client, words: Words) -> None:
 @verb("clear_user_limits")
 def clear_user_limits(client: Client, words: Words) -> None:
     user, limit = words.take("username", "limit")
-    announce(words, f'Clearing "{limit}" limit for user "{user}" ...')
+    which = "all limits" if limit == "all" else f'"{limit}" limit'
+    announce(words, f'Clearing {which} for user "{user}" ...')
     known = [name for row in client.get(f"/user-limits/{part(user)}") for name in row["value"]]
     for name in known if limit == "all" else [limit]:
         client.delete(f"/user-limits/{part(user)}/{part(name)}")
@@ -203,11 +187,13 @@ def clear_user_limits(client: Client, words: Words) -> None:
 def set_policy(client: Client, words: Words) -> None:
     name, pattern, definition = words.take("name", "pattern", "definition")
     kind = "policies" if words.verb == "set_policy" else "operator-policies"
-    announce(words, f'Setting policy "{name}" for pattern "{pattern}" to "{definition}" for vhost "{words.vhost}" ...')
+    priority = int(words.number("priority", 0))
+    what = f'"{name}" for pattern "{pattern}" to "{definition}" with priority "{priority}" for vhost "{words.vhost}"'
+    announce(words, f"Setting {'policy' if kind == 'policies' else 'operator policy override'} {what} ...")
     body = {
         "pattern": pattern,
         "definition": json_of(definition, "the definition"),
-        "priority": int(words.options.get("priority", "0")),
+        "priority": priority,
         "apply-to": words.options.get("apply-to", "all" if kind == "policies" else "queues"),
     }
     client.put(f"/{kind}/{part(words.vhost)}/{part(name)}", body)
@@ -224,7 +210,8 @@ def clear_policy(client: Client, words: Words) -> None:
 @verb("set_parameter")
 def set_parameter(client: Client, words: Words) -> None:
     component, name, value = words.take("component_name", "name", "value")
-    announce(words, f'Setting runtime parameter "{name}" for component "{component}" ...')
+    what = f'"{name}" for component "{component}" to "{value}" in vhost "{words.vhost}"'
+    announce(words, f"Setting runtime parameter {what} ...")
     body = {"value": json_of(value, "the value")}
     client.put(f"/parameters/{part(component)}/{part(words.vhost)}/{part(name)}", body)
 
@@ -280,7 +267,7 @@ def close_all_connections(client: Client, words: Words) -> None:
     (reason,) = words.take("explanation", optional=1)
     whole = words.has("global-flag") or "vhost" not in words.options
     announce(words, f"Closing all connections, reason: {reason} ...")
-    limit = int(words.options.get("limit", "0")) or None
+    limit = int(words.number("limit", 0)) or None
     path = "/connections" if whole else f"/vhosts/{part(words.vhost)}/connections"
     for row in client.get(path)[:limit]:
         client.delete(f"/connections/{part(row['name'])}", headers={"X-Reason": reason} if reason else None)
@@ -318,127 +305,3 @@ def import_definitions(client: Client, words: Words) -> None:
     except (OSError, UnicodeDecodeError) as error:
         raise Failed(f"cannot read {file}: {error}") from None
     client.post("/definitions", json_of(text, file or "what came in"))
-
-
-# ---- how it is
-
-
-@verb("status", "cluster_status")
-def status(client: Client, words: Words) -> None:
-    words.take()
-    found: dict[str, Any] = summary(client)
-    if formatter(words) == "json":
-        click.echo(json.dumps(found, ensure_ascii=False))
-        return
-    announce(words, f"Status of node {found['node']} ...")
-    for name, value in found.items():
-        click.echo(f"{name}: {', '.join(value) if isinstance(value, list) else value}")
-
-
-@verb("ping", "check_running", "node_health_check", "is_running")
-def ping(client: Client, words: Words) -> None:
-    words.take()
-    client.get("/health/checks/is-in-service")
-    click.echo("Ping succeeded" if words.verb == "ping" else "ok")
-
-
-@verb("await_startup", "wait", "await_online_nodes")
-def await_startup(client: Client, words: Words) -> None:
-    deadline = time.monotonic() + float(words.options.get("timeout", AWAIT_S))
-    while True:
-        try:
-            client.get("/health/checks/is-in-service")
-            return
-        except (Failed, Unreachable):
-            if time.monotonic() >= deadline:
-                raise
-        time.sleep(AWAIT_POLL_S)
-
-
-CHECKS = {
-    "check_alarms": "alarms",
-    "check_local_alarms": "local-alarms",
-    "check_virtual_hosts": "virtual-hosts",
-    "check_if_node_is_quorum_critical": "node-is-quorum-critical",
-    "check_if_node_is_mirror_sync_critical": "node-is-mirror-sync-critical",
-}
-
-
-@verb(*CHECKS)
-def health_check(client: Client, words: Words) -> None:
-    words.take()
-    client.get(f"/health/checks/{CHECKS[words.verb]}")
-    announce(words, "ok")
-
-
-@verb("check_port_listener")
-def check_port_listener(client: Client, words: Words) -> None:
-    (port,) = words.take("port")
-    client.get(f"/health/checks/port-listener/{part(port)}")
-    announce(words, "ok")
-
-
-@verb("check_protocol_listener")
-def check_protocol_listener(client: Client, words: Words) -> None:
-    (protocol,) = words.take("protocol")
-    client.get(f"/health/checks/protocol-listener/{part(protocol)}")
-    announce(words, "ok")
-
-
-@verb("check_certificate_expiration")
-def check_certificate_expiration(client: Client, words: Words) -> None:
-    words.take()
-    client.get("/health/checks/certificate-expiration/1/months")
-    announce(words, "ok")
-
-
-@verb("listeners")
-def listeners(client: Client, words: Words) -> None:
-    words.take()
-    print_rows(words, client.get("/overview")["listeners"], ("protocol", "ip_address", "port"))
-
-
-@verb("alarms")
-def alarms(client: Client, words: Words) -> None:
-    words.take()
-    node = client.get(node_path(client))
-    raised = [kind for kind, field in (("memory", "mem_alarm"), ("disk", "disk_free_alarm")) if node[field]]
-    click.echo(", ".join(raised) if raised else f"Node {node['name']} reported no alarms, local or clusterwide")
-
-
-@verb("memory_breakdown")
-def memory_breakdown(client: Client, words: Words) -> None:
-    words.take()
-    found = client.get(f"{node_path(client)}/memory")["memory"]
-    rows = [{"what": name, "bytes": value} for name, value in found.items() if isinstance(value, int)]
-    print_rows(words, rows, ("what", "bytes"))
-
-
-@verb("version", "server_version")
-def version(client: Client, words: Words) -> None:
-    words.take()
-    click.echo(__version__ if words.verb == "version" else client.get("/overview")["product_version"])
-
-
-@verb("set_cluster_name")
-def set_cluster_name(client: Client, words: Words) -> None:
-    (name,) = words.take("name")
-    announce(words, f"Setting cluster name to {name} ...")
-    client.put("/cluster-name", {"name": name})
-
-
-@verb("enable_feature_flag")
-def enable_feature_flag(client: Client, words: Words) -> None:
-    (name,) = words.take("feature_flag")
-    announce(words, f"Enabling feature flag {name} ...")
-    if name != "all":
-        client.put(f"/feature-flags/{part(name)}/enable", {"name": name})
-
-
-@verb("report", "environment")
-def report(client: Client, words: Words) -> None:
-    words.take()
-    parts = ("/overview", "/nodes", "/connections", "/channels", "/queues", "/exchanges", "/bindings", "/policies")
-    for path in parts if words.verb == "report" else parts[:2]:
-        click.echo(f"\n{path[1:]}")
-        click.echo(json.dumps(client.get(path), indent=1, ensure_ascii=False))

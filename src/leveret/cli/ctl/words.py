@@ -57,6 +57,13 @@ class Words:
     def has(self, option: str) -> bool:
         return option in self.options
 
+    def number(self, option: str, default: float) -> float:
+        text = self.options.get(option, "")
+        try:
+            return float(text) if text else default
+        except ValueError:
+            raise Misuse(f"--{option} is {text!r}; it must be a number") from None
+
     def take(self, *names: str, optional: int = 0) -> list[str]:
         """The words after the verb; the last `optional` names may be missing."""
         if not len(names) - optional <= len(self.rest) <= len(names):
