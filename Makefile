@@ -16,6 +16,8 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
 
 SOURCES := pyproject.toml setup.py $(shell find src -name '*.py' -o -name '*.pxd' -o -name 'py.typed')
 PURE_SUITES := $(wildcard $(addprefix tests/,unit property conformance simulation fuzz examples))
+# What says how RabbitMQ behaves, and so holds for both.
+ORACLE_SUITES := tests/contract $(sort $(wildcard tests/conformance/test_http_*.py))
 FUZZ_SUITES := $(wildcard $(addprefix tests/,property fuzz))
 CHECKED := src tests benchmarks setup.py
 
@@ -45,7 +47,7 @@ test-pure: $(VENV)/.installed $(VENV)/.test ## the same source interpreted, LEVE
 # Debian keeps the server where only root looks.
 test-oracle: $(VENV)/.installed $(VENV)/.test ## the contract suite against RabbitMQ, where that is installed
 	@if PATH="$$PATH:/usr/sbin" command -v rabbitmq-server >/dev/null; \
-	then LEVERET_CONFORMANCE_TARGET=rabbitmq $(BIN)/python -m pytest tests/contract $(ARGS); \
+	then LEVERET_CONFORMANCE_TARGET=rabbitmq $(BIN)/python -m pytest $(ORACLE_SUITES) $(ARGS); \
 	else echo "no rabbitmq-server here: the contract was checked against Leveret alone"; fi
 
 bench: $(VENV)/.installed ## side by side with RabbitMQ where installed (ARGS="--only small --repeats 1")
