@@ -4,7 +4,6 @@ Functions over a session, one per step. The slow part of a login runs off the lo
 
 from __future__ import annotations
 
-import asyncio
 import platform
 from typing import TYPE_CHECKING, Any
 
@@ -84,8 +83,7 @@ def start_ok(session: Session, method: ConnectionStartOk) -> None:
     if identity is not None:
         accept_login(session, identity)
     else:
-        session.suspend(FOR_LOGIN)
-        session.own_task(asyncio.ensure_future(_authenticate(session, credentials)))
+        session.wait_for(_authenticate(session, credentials), FOR_LOGIN)
 
 
 def _log_in_by_certificate(session: Session) -> None:
@@ -111,7 +109,6 @@ async def _authenticate(session: Session, credentials: Credentials) -> None:
         accept_login(session, identity)
     else:
         refuse_login(session, credentials.user, refusal.reason)
-    session.resume(FOR_LOGIN)
 
 
 def refuse_login(session: Session, user: str, reason: str) -> None:
@@ -166,8 +163,7 @@ def open_vhost(session: Session, method: ConnectionOpen) -> None:
 def update_secret(session: Session, method: ConnectionUpdateSecret) -> None:
     """A newer token for the one that logged in. Whoever has a password has nothing to renew, as in RabbitMQ."""
     if isinstance(session.identity, TokenBearer):
-        session.suspend(FOR_LOGIN)
-        session.own_task(asyncio.ensure_future(_renew(session, method)))
+        session.wait_for(_renew(session, method), FOR_LOGIN)
     else:
         session.send(ConnectionUpdateSecretOk())
 
@@ -188,7 +184,6 @@ async def _renew(session: Session, method: ConnectionUpdateSecret) -> None:
     else:
         session.renew(identity)
         session.send(ConnectionUpdateSecretOk())
-    session.resume(FOR_LOGIN)
 
 
 HANDLERS = {

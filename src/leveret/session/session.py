@@ -8,7 +8,7 @@ session reaches another."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 from leveret.broker.broker import Broker
@@ -164,9 +164,21 @@ class Session(ConnectionLife[Method]):
             self.outbox.write(frame)
         self._deferred.clear()
 
-    def own_task(self, task: asyncio.Future[None]) -> None:
-        """The one piece of slow work a suspended session waits for; it ends with the session."""
-        self._task = task
+    def wait_for(self, work: Coroutine[Any, Any, None], why: int) -> None:
+        """Does slow work, one at a time, before anything more is read; it ends with the session."""
+        self.suspend(why)
+        self._task = asyncio.ensure_future(self._work(work, why))
+
+    async def _work(self, work: Coroutine[Any, Any, None], why: int) -> None:
+        try:
+            await work
+        except AmqpError as error:
+            self.fail(error)
+        except Exception:
+            log.exception("connection handler failed", peer=self.peer_name, user=self.user)
+            self.fail_internally()
+        if not self.gone:
+            self.resume(why)
 
     # ---- methods
 
