@@ -14,8 +14,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from leveret.broker.broker import Broker
+from leveret.broker.identity import CatalogUser, Identity
 from leveret.broker.topology import Topology
 from leveret.core.contract import Queue
+from leveret.errors import LoginRefused
 from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
 from leveret.runtime.network import RECEIVE_BYTES, Switchboard
@@ -125,6 +127,9 @@ class Line:
     def __init__(self, bench: Workbench, settings: SessionSettings) -> None:
         self._bench = bench
         self.peer = ("127.0.0.1", 50000)
+        # Nobody speaks TLS here: see test_tls_port.py.
+        self.tls = None
+        self.local = ("127.0.0.1", 5672)
         self.heard = bytearray()
         self.spoken = bytearray()
         # How many octets the client still takes; None for all there are.
@@ -249,7 +254,9 @@ class Workbench:
         self.broker = Broker(LoadedDice(), StandingClock())
         self.broker.create_defaults()
         # The slow hash and its thread are not what these tests look at.
-        self.broker.logins.verify = self._verify  # type: ignore[method-assign]
+        self.broker.logins.authenticate = self._authenticate  # type: ignore[method-assign]
+        # The last events are kept, which would look as if something gathered.
+        self.broker.events._ring = deque(maxlen=8)
         self.topology = Topology(self.broker)
         self.board = Switchboard(self.loop)
         self._failures: list[dict[str, Any]] = []
@@ -271,9 +278,11 @@ class Workbench:
         self.loop.settle()
         self.loop.close()
 
-    async def _verify(self, user: str, password: bytes) -> bool:
+    async def _authenticate(self, user: str, password: bytes, host: str, protocol: str = "amqp") -> Identity:
         await asyncio.sleep(0.01)
-        return user == "slow" and password == b"right"
+        if user != "slow" or password != b"right":
+            raise LoginRefused("invalid credentials")
+        return CatalogUser(self.broker.catalog, user)
 
     def connect(self, **settings: Any) -> Line:
         chosen = SessionSettings(**settings) if settings else self.settings
