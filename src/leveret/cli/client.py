@@ -109,7 +109,7 @@ class Client:
             connection.close()
 
     def events(self, path: str, **query: Any) -> Iterator[tuple[str, Any]]:
-        """What comes of a route of server-sent events, until it or the user ends it: the kind and the data of each."""
+        """What comes of a route of server-sent events, until it ends: the kind and the data of each."""
         connection = self._connected(None)
         try:
             answer = self._sent(connection, "GET", path, None, query, {"Accept": "text/event-stream"})
@@ -123,9 +123,6 @@ class Client:
                 elif not text and data:
                     yield kind, json.loads(data)
                     kind, data = "message", ""
-        except KeyboardInterrupt:
-            # How one stops to look on; nothing has gone wrong.
-            return
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(f"{shown(self.place)} broke off: {error}") from None
         finally:
