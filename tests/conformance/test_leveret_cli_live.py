@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import select
+import signal
 import stat
 import subprocess
 import sys
@@ -80,6 +81,18 @@ def test_tail(broker: Broker, api: Api) -> None:
     # It took nothing.
     (first,) = api.post("/queues/%2F/tailed/get", {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}).body
     assert (first["payload"], first["redelivered"]) == ("seen", False)
+
+
+def test_tail_is_ended_by_hand(broker: Broker, api: Api) -> None:
+    api.put("/queues/%2F/tailed", {"durable": True})
+    process = spawned("queues", "tail", "tailed", "--url", broker.management_url, stderr=subprocess.PIPE)
+    assert process.stdout is not None and process.stderr is not None
+    with process.stdout, process.stderr:
+        while not select.select([process.stdout], [], [], 0.1)[0]:
+            assert process.poll() is None
+            publish(api, "tailed", "seen")
+        process.send_signal(signal.SIGINT)
+        assert (process.wait(DEADLINE_S), process.stderr.read()) == (0, "")
 
 
 def test_tail_of_nothing(leveret: CommandLine) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
@@ -79,6 +80,13 @@ def confirm(question: str, yes: bool) -> None:
 def in_vhost(target: Target, kind: str, *names: str) -> str:
     """/queues/%2F/name"""
     return "/" + "/".join([kind, part(target.vhost), *(part(name) for name in names)])
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """For commands that look on until somebody has seen enough: nothing has gone wrong then."""
+    with suppress(KeyboardInterrupt):
+        yield
 
 
 def done(text: str) -> None:

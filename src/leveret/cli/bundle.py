@@ -26,6 +26,7 @@ HIDDEN = "***"
 SECRET_KEY = re.compile(r"passw|secret|token|cookie|credential|private_?key", re.IGNORECASE)
 # From the user's colon to the last @ before a blank, a comma or a quote.
 PASSWORD_IN_URI = re.compile(r"(://[^:/@\s]*:)[^\s,\"']*@")
+PASSWORD_IN_QUERY = re.compile(r"((?:passw|secret|token)\w*=)[^&\s,\"']+", re.IGNORECASE)
 # What a client says of itself beyond these is its own affair.
 CLIENT_PROPERTIES = ("product", "version", "platform", "connection_name")
 LISTS = ("nodes", "vhosts", "queues", "exchanges", "connections", "channels", "consumers", "tasks", "audit")
@@ -44,7 +45,7 @@ def without_secrets(value: Any, key: str = "") -> Any:
     if isinstance(value, list):
         return [without_secrets(item) for item in value]
     if isinstance(value, str):
-        return PASSWORD_IN_URI.sub(rf"\1{HIDDEN}@", value)
+        return PASSWORD_IN_QUERY.sub(rf"\1{HIDDEN}", PASSWORD_IN_URI.sub(rf"\1{HIDDEN}@", value))
     return value
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from leveret.cli.asking import each
+from leveret.cli.asking import each, until_interrupted
 from leveret.cli.output import CSV, JSON, cell, moment, print_rows, safe
 from leveret.cli.target import Target, targeted
 
@@ -35,6 +35,7 @@ def audit(
 @click.option("--past", is_flag=True, help="Only what the broker still remembers, then the end.")
 @click.option("--only-vhost", is_flag=True, help="Only what happens in the virtual host of --vhost.")
 @click.option("--count", "-n", type=int, help="Stop after so many.")
+@until_interrupted()
 def events(target: Target, past: bool, only_vhost: bool, count: int | None) -> None:
     """Watch what is made, changed and deleted, who comes and goes, and alarms."""
     coming = target.client.events("/events", vhost=target.vhost if only_vhost else None, once=past or None)

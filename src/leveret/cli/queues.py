@@ -15,6 +15,7 @@ from leveret.cli.asking import (
     done,
     in_vhost,
     list_command,
+    until_interrupted,
     yes_option,
 )
 from leveret.cli.client import part
@@ -123,6 +124,7 @@ def peek(target: Target, queue: str, count: int, offset: int, state: str) -> Non
 @click.argument("queue")
 @click.option("--count", "-n", type=int, help="Stop after so many.")
 @click.option("--rate", type=float, help="At most so many a second.")
+@until_interrupted()
 def tail(target: Target, queue: str, count: int | None, rate: float | None) -> None:
     """Watch what arrives in a queue, without taking it."""
     for kind, event in target.client.events("/tap", vhost=target.vhost, queue=queue, count=count, rate=rate):

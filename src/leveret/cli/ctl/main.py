@@ -66,7 +66,7 @@ def _run(words: Words) -> None:
         kept("LEVERET_CONTEXT"),
         options.get("user", kept("LEVERET_USER")),
         options.get("password-file"),
-        None,
+        options.get("ca"),
     )
     if words.verb in LISTINGS:
         run_listing(client, words, LISTINGS[words.verb])
@@ -85,4 +85,6 @@ def _help() -> None:
     click.echo("leveretctl takes these verbs of rabbitmqctl and rabbitmq-diagnostics. For new scripts see `leveret`.\n")
     for name in sorted([*VERBS, *LISTINGS]):
         click.echo(f"  {name}")
-    click.echo("\nOptions: -p VHOST, -q, -s, --formatter table|json|csv, --url URL, --socket PATH, --user NAME")
+    click.echo(
+        "\nOptions: -p VHOST, -q, -s, --formatter table|json|csv, --url URL, --socket PATH, --user NAME, --ca FILE"
+    )

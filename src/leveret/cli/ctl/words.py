@@ -23,6 +23,7 @@ WITH_VALUE = {
     "--erlang-cookie": "ignored",
     "--script-name": "ignored",
     "--url": "url", "--socket": "socket", "--user": "user", "--password-file": "password-file",
+    "--ca": "ca",
 }  # fmt: skip
 WITHOUT_VALUE = {
     "-q": "quiet", "--quiet": "quiet",
