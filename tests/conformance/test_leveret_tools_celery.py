@@ -76,7 +76,7 @@ def test_depths_are_right_while_a_worker_holds_a_task(broker: Broker, marker: Pa
 # The second is what Celery's own default address ends in; RabbitMQ knows no such path, and Flower shows nothing there.
 @pytest.mark.parametrize("vhost", ["", "/"])
 def test_flower(broker: Broker, marker: Path, vhost: str) -> None:
-    flower = pytest.importorskip("flower.utils.broker")
+    from flower.utils import broker as flower
 
     async def asked() -> list[dict[str, Any]]:
         seen = flower.RabbitMQ(f"amqp://guest:guest@127.0.0.1/{vhost}", f"{broker.management_url}/api/")

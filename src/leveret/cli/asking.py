@@ -13,23 +13,8 @@ import click
 
 from leveret.cli.client import part
 from leveret.cli.ends import Failed
-from leveret.cli.output import Row, print_rows
+from leveret.cli.output import print_rows
 from leveret.cli.target import Target
-
-PAGE_SIZE = 500
-
-
-def each(target: Target, path: str, **query: Any) -> Iterator[Row]:
-    """Everything of a list that has pages."""
-    page, pages = 1, 1
-    while page <= pages:
-        answer = target.client.get(path, page=page, page_size=PAGE_SIZE, **query)
-        if isinstance(answer, list):
-            yield from answer
-            return
-        yield from answer["items"]
-        pages = answer["page_count"]
-        page += 1
 
 
 def list_command(
@@ -39,7 +24,7 @@ def list_command(
     chosen = [name.strip() for name in asked.split(",") if name.strip()] if asked else list(columns)
     if asked:
         query["columns"] = ",".join(chosen)
-    rows = each(target, path, **query) if paged else target.client.get(path, **query)
+    rows = target.client.each(path, **query) if paged else target.client.get(path, **query)
     print_rows(rows, chosen, target.form)
 
 

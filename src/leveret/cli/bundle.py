@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import click
 
 from leveret import __version__
-from leveret.cli.asking import done, each
+from leveret.cli.asking import done
 from leveret.cli.ends import Failed, NotAllowed
 from leveret.cli.target import Target, targeted
 
@@ -59,7 +59,7 @@ def support_bundle(target: Target, file: Path) -> None:
     for path in (*OTHERS, *LISTS):
         name = f"{path.replace('/', '-')}.json"
         try:
-            found = list(each(target, f"/{path}")) if path in LISTS else target.client.get(f"/{path}")
+            found = list(target.client.each(f"/{path}")) if path in LISTS else target.client.get(f"/{path}")
         except (Failed, NotAllowed) as error:
             problems.append(f"{name}: {error.message}")
             continue

@@ -17,6 +17,8 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 from leveret.cli.ends import Failed, NotAllowed, Unreachable
 
 TIMEOUT_S = 60.0
+# Of lists: the most that there may be on a page.
+PAGE_SIZE = 500
 
 
 def part(name: str) -> str:
@@ -107,6 +109,17 @@ class Client:
             raise Unreachable(f"{shown(self.place)} broke off: {error}") from None
         finally:
             connection.close()
+
+    def each(self, path: str, **query: Any) -> Iterator[dict[str, Any]]:
+        """Everything of a list that has pages."""
+        page, pages = 1, 1
+        while page <= pages:
+            answer = self.get(path, page=page, page_size=PAGE_SIZE, **query)
+            if isinstance(answer, list):
+                yield from answer
+                return
+            yield from answer["items"]
+            page, pages = page + 1, answer["page_count"]
 
     def events(self, path: str, **query: Any) -> Iterator[tuple[str, Any]]:
         """What comes of a route of server-sent events, until it ends: the kind and the data of each."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from leveret.cli.asking import each, until_interrupted
+from leveret.cli.asking import until_interrupted
 from leveret.cli.output import CSV, JSON, cell, moment, print_rows, safe
 from leveret.cli.target import Target, targeted
 
@@ -26,7 +26,7 @@ def audit(
     target: Target, by: str | None, action: str | None, outcome: str | None, since: str | None, count: int
 ) -> None:
     """Who changed what, the newest first."""
-    found = each(target, "/audit", user=by, action=action, outcome=outcome, since=since)
+    found = target.client.each("/audit", user=by, action=action, outcome=outcome, since=since)
     print_rows(islice(found, count), AUDIT_COLUMNS, target.form)
 
 

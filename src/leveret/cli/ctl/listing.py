@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,6 @@ from leveret.cli.ctl.printing import announce, formatter, print_rows
 from leveret.cli.ctl.words import Misuse, Words
 from leveret.cli.output import value_at
 
-PAGE_SIZE = 500
 TIMEOUT_S = 60.0
 # Columns that rabbitmqctl takes and that rows may lack: there is nothing to say, or nothing of the kind here.
 PASSING = {
@@ -150,7 +148,7 @@ def run_listing(client: Client, words: Words, listing: Listing) -> None:
     if words.verb == "list_queues":
         announce(words, f"Timeout: {words.number('timeout', TIMEOUT_S)} seconds ...")
     announce(words, listing.says.format(*words.rest, vhost=words.vhost))
-    rows = [_as_asked(row, columns) for row in _each(client, path, listing.paged)]
+    rows = [_as_asked(row, columns) for row in (client.each(path) if listing.paged else client.get(path))]
     if listing.free:
         _refuse_unknown(rows, columns)
     if words.verb == "list_parameters":
@@ -173,17 +171,6 @@ def _refuse_unknown(rows: list[dict[str, Any]], columns: list[str]) -> None:
 
 def _has(row: dict[str, Any], column: str) -> bool:
     return column in row or value_at(row, column) is not None
-
-
-def _each(client: Client, path: str, paged: bool) -> Iterator[dict[str, Any]]:
-    if not paged:
-        yield from client.get(path)
-        return
-    page, pages = 1, 1
-    while page <= pages:
-        answer = client.get(path, page=page, page_size=PAGE_SIZE)
-        yield from answer["items"]
-        page, pages = page + 1, answer["page_count"]
 
 
 def _as_asked(row: dict[str, Any], columns: list[str]) -> dict[str, Any]:
