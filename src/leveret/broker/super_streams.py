@@ -185,8 +185,10 @@ def _check_access(who: Requester, name: str, streams: Sequence[str]) -> None:
 
 def _check_names(name: str, streams: Sequence[str]) -> None:
     for given in (name, *streams):
-        if given == "" or len(octets(given)) > NAME_OCTETS_MAX or not is_text(given):
-            raise SoftError(406, f"a name has 1 to {NAME_OCTETS_MAX} octets of valid text: '{given[:32]}'")
+        if given == "" or len(octets(given)) > NAME_OCTETS_MAX:
+            raise SoftError(406, f"a name has 1 to {NAME_OCTETS_MAX} octets: '{given[:32]}'")
+        if not is_text(given):
+            raise SoftError(406, "a name must be valid UTF-8")
         if given.startswith(RESERVED_PREFIX):
             raise SoftError(406, f"name '{given}' contains reserved prefix '{RESERVED_PREFIX}*'")
     if len(set(streams)) < len(streams):
