@@ -15,8 +15,8 @@ from tests.conformance.server_process import end_process, free_port, kill_proces
 
 # A boot after a crash reads a few MiB; the rest is for a busy machine.
 BOOT_S_MAX: Final = 30.0
-# Any free ones: several brokers run side by side.
-OTHER_PORTS: Final = ("--stream-port", "0", "--management-port", "0", "--metrics-port", "0")
+# Any free ones, unless a test wants another: several brokers run side by side.
+OTHER_PORTS: Final = {"stream_port": 0, "management_port": 0, "metrics_port": 0}
 
 Settings = Mapping[str, Mapping[str, object]]
 
@@ -59,12 +59,12 @@ class BrokerProcess:
 
     def configure(self, settings: Settings) -> None:
         """For the next start."""
-        self._config.write_text(toml_of(settings))
+        self._config.write_text(toml_of({**settings, "listen": {**OTHER_PORTS, **settings.get("listen", {})}}))
 
     def spawn(self) -> None:
         """Starts a process and does not wait for it."""
         assert not self.is_alive, "the broker still runs"
-        serve = ["serve", "--config", str(self._config), "--port", str(self.port), *OTHER_PORTS]
+        serve = ["serve", "--config", str(self._config), "--port", str(self.port)]
         # The broker is killed if the thread that started it ends, even by a signal that nobody can handle.
         guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
         command = [*self.prefix, *guard, sys.executable, *self.program, *serve]

@@ -198,7 +198,9 @@ class Specimen:
 
     @staticmethod
     def files_of(root: Path) -> dict[str, bytes]:
-        paths = [path for path in sorted(root.rglob("*")) if path.is_file() and path.name != "lock"]
+        # What is not read again, such as the log of changes, cannot be damaged.
+        kept = [path for path in sorted(root.rglob("*")) if path.is_file() and path.parent.name != "audit"]
+        paths = [path for path in kept if path.name != "lock"]
         return {str(path.relative_to(root)): path.read_bytes() for path in paths}
 
     @property
