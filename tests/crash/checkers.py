@@ -97,7 +97,7 @@ def resurrected(history: History) -> list[str]:
         elif event.kind is Kind.CUT:
             gone = (event.life, event.consumer)
             acked = {key: consumer for key, consumer in acked.items() if (key[0], consumer) != gone}
-        elif event.kind is Kind.DELIVERED and key in acked:
+        elif event.kind is Kind.DELIVERED and key in acked and not event.left_behind:
             if acked[key] == event.consumer or (event.life, acked[key]) not in cut:
                 findings.append(f"resurrected: {event.queue} gave {event.message} again after it was acked")
     return findings

@@ -66,7 +66,7 @@ class Consumer:
                     client.await_end()
                     return
             self._ack_held(client)
-            self._note(client.leave())
+            self._note(client.leave(), left_behind=True)
 
     def _take(self, client: CrashClient, items: list[Incoming]) -> bool:
         """Writes down and settles what came; False when the broker closed the connection or the channel."""
@@ -79,7 +79,7 @@ class Consumer:
             self._ack_held(client)
         return not any(isinstance(item, Closed) for item in items)
 
-    def _note(self, items: list[Incoming]) -> list[tuple[Delivery, MessageId]]:
+    def _note(self, items: list[Incoming], left_behind: bool = False) -> list[tuple[Delivery, MessageId]]:
         deliveries = []
         for item in items:
             match item:
@@ -88,7 +88,7 @@ class Consumer:
                     if message is None:
                         self.history.damaged.append(f"{len(body)} octets in {self.queue}, {body[:32]!r}")
                     else:
-                        self._write_down(Kind.DELIVERED, message, redelivered)
+                        self._write_down(Kind.DELIVERED, message, redelivered, left_behind)
                         self._witness(item, message)
                         deliveries.append((item, message))
                 case Closed(reason):
@@ -123,5 +123,6 @@ class Consumer:
                 self._write_down(Kind.ACKED, message)
             client.ack(held[-1][0], multiple=True)
 
-    def _write_down(self, kind: Kind, message: MessageId, redelivered: bool = False) -> None:
-        self.history.events.append(Event(kind, self.life, self.queue, self.name, message, redelivered))
+    def _write_down(self, kind: Kind, message: MessageId, redelivered: bool = False, left_behind: bool = False) -> None:
+        event = Event(kind, self.life, self.queue, self.name, message, redelivered, left_behind)
+        self.history.events.append(event)

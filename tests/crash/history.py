@@ -38,6 +38,8 @@ class Event(NamedTuple):
     consumer: str
     message: MessageId
     redelivered: bool = False
+    # Found in the socket while the connection was being closed: others may have got it by then.
+    left_behind: bool = False
 
 
 class Sighting(NamedTuple):
