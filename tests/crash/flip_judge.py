@@ -82,7 +82,7 @@ def _subject(command: Command) -> tuple[str, ...]:
     what = type(command).__name__.removeprefix("Put").removeprefix("Declare").removeprefix("Delete")
     if what == "Permission":
         return (what, record.vhost, record.user)
-    if what in ("User", "Vhost"):
+    if what in ("User", "Vhost", "GlobalParameter"):
         return (what, record if isinstance(record, str) else record.name)
     return (what, record.vhost, record.name)
 
