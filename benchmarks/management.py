@@ -49,10 +49,6 @@ class Managed(Leveret):
         self.management_port = free_port()
         self.metrics_port = free_port()
 
-    def _command(self) -> list[str]:
-        ports = ["--management-port", str(self.management_port), "--metrics-port", str(self.metrics_port)]
-        return [*super()._command(), *ports]
-
 
 def ask(port: int, path: str, method: str = "GET", body: bytes | None = None) -> tuple[float, bytes]:
     """The seconds that it took, and the answer."""

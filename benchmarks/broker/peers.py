@@ -103,6 +103,9 @@ class Leveret:
     settle_seconds = 0.0
     stream_files = "data/streams/*/*"
     offsets_exact = True
+    # Any free ones.
+    management_port = 0
+    metrics_port = 0
 
     def installed(self) -> bool:
         return subprocess.run([*self._command(), "--help"], capture_output=True, check=False).returncode == 0
@@ -113,18 +116,8 @@ class Leveret:
         return done.stdout.strip() or "from source"
 
     def start(self, directory: Path, port: int) -> list[subprocess.Popen[bytes]]:
-        options = [
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(port),
-            "--stream-port",
-            "0",
-            "--management-port",
-            "0",
-            "--metrics-port",
-            "0",
-        ]
+        options = ["--host", "127.0.0.1", "--port", str(port), "--stream-port", "0"]
+        options += ["--management-port", str(self.management_port), "--metrics-port", str(self.metrics_port)]
         options += ["--data-dir", str(directory / "data")]
         return [_spawn([*self._command(), *options], directory, os.environ)]
 
