@@ -5,8 +5,6 @@ leads. What an exchange chooses by chance is chosen anew with every message, so 
 
 from __future__ import annotations
 
-import asyncio
-import time
 from typing import Any
 
 import msgspec
@@ -21,6 +19,7 @@ from leveret.core.properties import Properties
 from leveret.core.router import Exchange
 from leveret.errors import SoftError
 from leveret.routing.registry import routing_type
+from leveret.runtime.time_slice import TimeSlice
 
 # Types whose bindings each say for themselves whether they match; the others choose among all of them.
 SINGLY = ("direct", "fanout", "topic", "headers", "x-message-deduplication")
@@ -100,16 +99,14 @@ class RouteTrace:
         """The bindings that lead to what was found."""
         names = {(isinstance(one, Queue), one.record.name) for one in found if one.record is not None}
         matched: list[Match] = []
-        begun = time.perf_counter()
+        turn = TimeSlice()
         bindings = self._broker.catalog.topologies[vhost.name].bindings_from.get(exchange.record.name, {})
         for binding in list(bindings.values()):
             if (binding.to_queue, binding.destination) in names and _takes(exchange, binding, keys, properties):
                 matched.append(_match(binding))
                 if len(matched) >= MATCHES_MAX:
                     break
-            if time.perf_counter() - begun > SLICE_S:
-                await asyncio.sleep(0)
-                begun = time.perf_counter()
+            await turn.rest()
         return matched
 
     def _step(self, vhost: LiveVhost, exchange: Exchange, via: str, matched: list[Match], found: list[Any]) -> Step:

@@ -103,6 +103,8 @@ class Node:
         self._drained: asyncio.Event | None = None
         self._watch: Watch | None = None
         self._stopping = False
+        # What connections hear when the node stops: text and reply code.
+        self._farewell = ("broker forced connection closure with reason 'shutdown'", 320)
         # Set with a reason when the disk has failed: the node is of no use any more.
         self.failure: asyncio.Future[str] | None = None
 
@@ -346,7 +348,7 @@ class Node:
         with contextlib.suppress(OSError, TimeoutError):
             await asyncio.wait_for(self.store.flush(), FLUSH_DEADLINE_S)
         for pump, session in list(self._sessions.items()):
-            session.shut_down("broker forced connection closure with reason 'shutdown'")
+            session.shut_down(*self._farewell)
             # What still comes is thrown away, but for the answer.
             pump.resume_reading()
         self.kick()
@@ -363,7 +365,9 @@ class Node:
     def _disk_failed(self, reason: str) -> None:
         """Nothing can be kept any more: nobody is to believe otherwise."""
         self._close_listeners()
-        self.broker.close_connections(f"the broker stops: {reason}", 541)
+        # Who is still logging in finds its connection open a moment later, and is to hear the same.
+        self._farewell = (f"the broker stops: {reason}", 541)
+        self.broker.close_connections(*self._farewell)
         self.kick()
         if self.failure is not None and not self.failure.done():
             self.failure.set_result(reason)

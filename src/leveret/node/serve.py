@@ -23,7 +23,7 @@ from leveret.node.reload import Reloader
 
 # The data plane's objects are not tracked by the collector; the default would run it for the control plane's far
 # too often.
-GC_THRESHOLDS = (50_000, 20, 50)
+GC_THRESHOLDS = (10_000, 20, 50)
 
 
 def serve(read: Callable[[], Settings]) -> None:

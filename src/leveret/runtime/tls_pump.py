@@ -12,6 +12,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 from leveret.runtime.log import get_logger
@@ -59,7 +60,8 @@ class TlsDoor:
 
     def _turn(self) -> None:
         self._scheduled = False
-        until = self._loop.time() + HANDSHAKE_TURN_S
+        # The loop's own time stands still within a turn.
+        until = monotonic() + HANDSHAKE_TURN_S
         while self._waiting:
             pump = self._waiting.popleft()
             try:
@@ -68,7 +70,7 @@ class TlsDoor:
                 # A mistake of ours with one stranger must not keep the others out.
                 log.exception("a TLS handshake failed inside", peer=pump.peer)
                 pump.abort("internal error")
-            if self._loop.time() >= until:
+            if monotonic() >= until:
                 break
         if self._waiting:
             self._scheduled = True

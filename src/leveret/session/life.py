@@ -275,10 +275,10 @@ class ConnectionLife(Connected, ABC, Generic[Said]):
         """Closes the socket without a word, as RabbitMQ does with strangers."""
         self.pump.abort(reason)
 
-    def shut_down(self, text: str) -> None:
+    def shut_down(self, text: str, code: int = 320) -> None:
         """The node stops: an open connection is told, a stranger is simply let go."""
         if self.is_open:
-            self.close_by_broker(320, text)
+            self.close_by_broker(code, text)
         else:
             self.drop("shutdown")
 

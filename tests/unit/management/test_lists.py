@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from leveret.management.http.ask import Answer, Ask
 from leveret.management.http.errors import HttpError
+from leveret.management.http.json import encode
 from leveret.management.http.lists import Listed, listed, only
 
 
@@ -48,7 +51,7 @@ def answer(recorder: Recorder | None = None, things: list[Thing] = THINGS, **que
             Listed(recorder.describe, lambda thing: thing.name, {"size": lambda thing: thing.size}),
         )
         if isinstance(made.body, dict):
-            return made.body
+            return json.loads(encode(made.body))
         return json.loads(b"".join([piece async for piece in made.body]))
 
     return asyncio.run(run())
@@ -162,3 +165,14 @@ def test_cheap_columns_are_read_without_describing() -> None:
     assert recorder.described == []
     assert answer(recorder, columns="size,name")[0] == {"size": 2, "name": "b"}
     assert recorder.described
+
+
+@given(st.lists(st.integers(0, 9), min_size=4), st.integers(1, 3), st.integers(1, 8), st.booleans())
+def test_a_page_is_cut_out_of_the_sorted_list(sizes: list[int], page: int, size: int, reverse: bool) -> None:
+    """However few of the list are looked for; things of one size stay in their order."""
+    things = [Thing(str(place), size) for place, size in enumerate(sizes * 3)]
+    expected = sorted(things, key=lambda thing: thing.size, reverse=reverse)[(page - 1) * size : page * size]
+    assume(expected)
+    found = answer(things=things, sort="size", sort_reverse=str(reverse).lower(), page=str(page), page_size=str(size))
+    assert [thing["name"] for thing in found["items"]] == [thing.name for thing in expected]
+    assert found["filtered_count"] == len(things)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import time
 from collections.abc import AsyncIterator
 from email.parser import BytesParser
 from email.policy import HTTP
@@ -17,8 +15,9 @@ from leveret.management.http.ask import DONE, Answer, Ask
 from leveret.management.http.bodies import DEFINITIONS
 from leveret.management.http.errors import bad_request
 from leveret.management.http.json import decode, encode
-from leveret.management.http.lists import LOOK_EVERY, SLICE_S
+from leveret.management.http.lists import LOOK_EVERY, PIECE_BYTES
 from leveret.management.http.route import Parameter, Scope, Size, route
+from leveret.runtime.time_slice import TimeSlice
 
 DOWNLOAD = (Parameter("download", "Name of the file that a browser is to keep it as."),)
 CONFLICTS = (
@@ -68,16 +67,16 @@ async def _pieces(definitions: DefinitionService, vhost: str | None) -> AsyncIte
     """A slice at a time, with a turn for everybody else in between."""
     # Without the brace that closes it.
     buffer = bytearray(encode(heading(vhost))[:-1])
-    begun = time.perf_counter()
+    turn = TimeSlice()
     for section in definitions.sections(vhost):
         buffer += b',"' + section.name.encode() + b'":['
         for count, record in enumerate(section.records):
             buffer += b"," * bool(count) + encode(section.show(record))
-            if count % LOOK_EVERY == 0 and time.perf_counter() - begun > SLICE_S:
-                yield bytes(buffer)
-                buffer.clear()
-                await asyncio.sleep(0)
-                begun = time.perf_counter()
+            if count % LOOK_EVERY == 0 and turn.is_over:
+                if len(buffer) >= PIECE_BYTES:
+                    yield bytes(buffer)
+                    buffer.clear()
+                await turn.rest()
         buffer += b"]"
     yield bytes(buffer + b"}")
 

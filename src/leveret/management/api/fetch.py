@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -18,6 +16,7 @@ from leveret.management.http.errors import HttpError, bad_request, not_authorise
 from leveret.management.http.fields import Fields
 from leveret.management.http.json import encode
 from leveret.management.http.route import Parameter, Scope, route
+from leveret.runtime.time_slice import TimeSlice
 
 COUNT_MAX = 100_000
 LEASED_AT_ONCE_MAX = 1000
@@ -25,8 +24,6 @@ LEASED_AT_ONCE_MAX = 1000
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
 TRUNCATE_MAX = 2**40
 IDS_MAX = 10_000
-# How long the loop may be kept from others.
-SLICE_S = 0.004
 
 # ackmode -> whether it is taken for good at once, and what becomes of it afterwards
 TAKE, REQUEUE, DISCARD = "take", "requeue", "discard"
@@ -51,7 +48,7 @@ class Letters:
         self._encoding = encoding
         self._truncate = truncate
         self._parts: list[bytes] = []
-        self._begun = time.perf_counter()
+        self._turn = TimeSlice()
         self.size = 0
 
     @property
@@ -63,9 +60,7 @@ class Letters:
         part = encode({**shown, **more})
         self._parts.append(part)
         self.size += len(part) + 1
-        if time.perf_counter() - self._begun > SLICE_S:
-            await asyncio.sleep(0)
-            self._begun = time.perf_counter()
+        await self._turn.rest()
 
     async def add_picked(self, pickup: Pickup, **more: Any) -> None:
         message = pickup.message

@@ -84,6 +84,9 @@ def unacked_count(queue: Any) -> int:
 
 
 def length_of(queue: Any) -> int:
+    # Lists are sorted by it, of all queues that there are.
+    if type(queue) is ClassicQueue:
+        return int(queue.ready_count() + queue.unacked_count)
     return int(queue.ready_count()) + unacked_count(queue)
 
 

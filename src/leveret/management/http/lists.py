@@ -6,11 +6,12 @@ which the broker's clients have their turn."""
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import nlargest, nsmallest
 from typing import Any, Generic, TypeVar
+
+from msgspec import Raw
 
 from leveret.catalog.pattern_cost import NAME_CHARACTERS_MAX
 from leveret.catalog.patterns import compile_pattern
@@ -18,20 +19,23 @@ from leveret.management.http.ask import Answer, Ask
 from leveret.management.http.errors import HttpError, bad_request
 from leveret.management.http.json import encode
 from leveret.management.http.route import Parameter
+from leveret.runtime.time_slice import TimeSlice
 
 T = TypeVar("T")
 
 PAGE_SIZE = 100
 PAGE_SIZE_MAX = 500
-# How long the loop may be kept from its clients.
-SLICE_S = 0.004
 # How long all names together may take to be matched.
 MATCH_BUDGET_S = 0.1
 # How many things may be described before the clock is looked at.
-LOOK_EVERY = 32
+LOOK_EVERY = 4
 # How many cheap columns may be read before that.
 TAKEN_AT_ONCE = 512
+# Up to here the first of a list are found without sorting all of it.
+FEW = 1000
 NUMBERS = {int, float, bool}
+# What gathers of a long list before it is sent.
+PIECE_BYTES = 65536
 # Each is looked up in each thing.
 COLUMNS_MAX = 256
 
@@ -62,13 +66,14 @@ async def listed(ask: Ask, things: Iterable[T], kind: Listed[T]) -> Answer:
     columns = _columns(ask)
     page = _page(ask)
     chosen = await _filtered(ask, everything, kind)
-    chosen = await _sorted(ask, chosen, kind)
+    chosen_count = len(chosen)
+    chosen = await _sorted(ask, chosen, kind, len(chosen) if page is None else page[0] * page[1])
     if page is None:
         pieces = _pieces(ask, chosen, kind, columns)
         # What goes wrong can be told as long as nothing was sent; a short list is done by then.
         return Answer(body=_resumed(await anext(pieces), pieces))
     number, size = page
-    if number > 1 and (number - 1) * size >= len(chosen):
+    if number > 1 and (number - 1) * size >= chosen_count:
         raise HttpError(
             400,
             "page_out_of_range",
@@ -76,14 +81,19 @@ async def listed(ask: Ask, things: Iterable[T], kind: Listed[T]) -> Answer:
         )
     on_page = chosen[(number - 1) * size : number * size]
     describe = _describer(ask, kind, columns)
-    described = [describe(thing) for thing in on_page]
+    described = []
+    turn = TimeSlice()
+    for count, thing in enumerate(on_page):
+        described.append(Raw(encode(describe(thing))))
+        if count % LOOK_EVERY == 0:
+            await turn.rest()
     return Answer(
         body={
-            "filtered_count": len(chosen),
+            "filtered_count": chosen_count,
             "item_count": len(described),
             "items": described,
             "page": number,
-            "page_count": max(1, -(-len(chosen) // size)),
+            "page_count": max(1, -(-chosen_count // size)),
             "page_size": size,
             "total_count": len(everything),
         }
@@ -161,34 +171,30 @@ async def _filtered(ask: Ask, things: list[T], kind: Listed[T]) -> list[T]:
     except ValueError as error:
         raise bad_request(f"name is no regular expression that can be used: {error}") from None
     kept: list[T] = []
-    spent = 0.0
-    begun = time.perf_counter()
+    turn = TimeSlice()
     for thing in things:
         if pattern.search(kind.name(thing)[:NAME_CHARACTERS_MAX]) is not None:
             kept.append(thing)
         # Each may take as long as all of them ought to.
-        if (now := time.perf_counter()) - begun > SLICE_S:
-            spent += now - begun
-            if spent > MATCH_BUDGET_S:
+        if turn.is_over:
+            await turn.rest()
+            if turn.spent_s > MATCH_BUDGET_S:
                 raise bad_request("name is a regular expression that takes too long")
-            await asyncio.sleep(0)
-            begun = time.perf_counter()
     return kept
 
 
 async def _containing(things: list[T], folded: str, kind: Listed[T]) -> list[T]:
     kept: list[T] = []
     name_of = kind.name
-    begun = time.perf_counter()
+    turn = TimeSlice()
     for start in range(0, len(things), TAKEN_AT_ONCE):
         kept += [thing for thing in things[start : start + TAKEN_AT_ONCE] if folded in name_of(thing).casefold()]
-        if time.perf_counter() - begun > SLICE_S:
-            await asyncio.sleep(0)
-            begun = time.perf_counter()
+        await turn.rest()
     return kept
 
 
-async def _sorted(ask: Ask, things: list[T], kind: Listed[T]) -> list[T]:
+async def _sorted(ask: Ask, things: list[T], kind: Listed[T], count: int) -> list[T]:
+    """The first so many of them, in the order that is asked for; or more."""
     column = ask.query.get("sort", "")
     reverse = ask.flag("sort_reverse")
     if not column:
@@ -197,30 +203,43 @@ async def _sorted(ask: Ask, things: list[T], kind: Listed[T]) -> list[T]:
     if value_of is None:
         value_of = await _described_values(ask, things, kind, column.split("."))
     values: list[Any] = []
-    begun = time.perf_counter()
+    turn = TimeSlice()
     for start in range(0, len(things), TAKEN_AT_ONCE):
         values.extend(map(value_of, things[start : start + TAKEN_AT_ONCE]))
-        if time.perf_counter() - begun > SLICE_S:
-            await asyncio.sleep(0)
-            begun = time.perf_counter()
+        await turn.rest()
     # Mostly they are all numbers or all texts, which compare fastest as they are.
     kinds = set(map(type, values))
     if not (kinds <= NUMBERS or kinds == {str}):
         values = list(map(_order, values))
-    return [things[place] for place in sorted(range(len(things)), key=values.__getitem__, reverse=reverse)]
+    if count <= min(FEW, len(values) // 4):
+        places = await _first_places(values, count, reverse)
+    else:
+        places = sorted(range(len(things)), key=values.__getitem__, reverse=reverse)
+    return [things[place] for place in places]
+
+
+async def _first_places(values: list[Any], count: int, reverse: bool) -> list[int]:
+    """Where the first so many are, in the order in which sorting all of them would put them."""
+    first = nlargest if reverse else nsmallest
+    places: list[int] = []
+    turn = TimeSlice()
+    step = max(TAKEN_AT_ONCE, 2 * count)
+    for start in range(0, len(values), step):
+        places = first(count, (*places, *range(start, min(start + step, len(values)))), key=values.__getitem__)
+        await turn.rest()
+    return places
 
 
 async def _described_values(ask: Ask, things: list[T], kind: Listed[T], path: list[str]) -> Callable[[T], Any]:
     values: dict[int, Any] = {}
-    begun = time.perf_counter()
+    turn = TimeSlice()
     for count, thing in enumerate(things):
         value: Any = kind.describe(ask, thing)
         for part in path:
             value = value.get(part) if isinstance(value, dict) else None
         values[id(thing)] = value
-        if count % LOOK_EVERY == 0 and time.perf_counter() - begun > SLICE_S:
-            await asyncio.sleep(0)
-            begun = time.perf_counter()
+        if count % LOOK_EVERY == 0:
+            await turn.rest()
     return lambda thing: values[id(thing)]
 
 
@@ -259,15 +278,15 @@ async def _pieces(ask: Ask, things: list[T], kind: Listed[T], columns: list[list
     """The whole list as JSON, a slice at a time."""
     describe = _describer(ask, kind, columns)
     buffer = bytearray(b"[")
-    begun = time.perf_counter()
+    turn = TimeSlice()
     for count, thing in enumerate(things):
         if count:
             buffer += b","
         buffer += encode(describe(thing))
-        if count % LOOK_EVERY == 0 and time.perf_counter() - begun > SLICE_S:
-            yield bytes(buffer)
-            buffer.clear()
-            await asyncio.sleep(0)
-            begun = time.perf_counter()
+        if count % LOOK_EVERY == 0 and turn.is_over:
+            if len(buffer) >= PIECE_BYTES:
+                yield bytes(buffer)
+                buffer.clear()
+            await turn.rest()
     buffer += b"]"
     yield bytes(buffer)

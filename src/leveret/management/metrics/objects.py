@@ -5,7 +5,7 @@ What a queue is called never changes, so the text of its labels is kept from one
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from typing import Any
 
 from leveret.broker.broker import Broker
@@ -13,7 +13,8 @@ from leveret.core.stream.queue import StreamQueue
 from leveret.management.metrics.client_columns import ChannelView
 from leveret.management.metrics.exposition import labels_text
 from leveret.management.metrics.queue_columns import QueueView
-from leveret.management.metrics.table import Pace, Row
+from leveret.management.metrics.table import Row
+from leveret.runtime.time_slice import TimeSlice
 
 
 class Rows:
@@ -24,7 +25,7 @@ class Rows:
         # Of queues, by virtual host and name; only of those that existed at the last full scrape.
         self._labels: dict[tuple[str, bytes], str] = {}
 
-    async def queues(self, pace: Pace, vhosts: Collection[str] = (), names: Collection[str] = ()) -> list[Row]:
+    async def queues(self, turn: TimeSlice, vhosts: Collection[str] = (), names: Collection[str] = ()) -> list[Row]:
         """Of these virtual hosts, with these names; of none means of all."""
         rows: list[Row] = []
         known, kept = self._labels, {}
@@ -39,36 +40,38 @@ class Rows:
                         labels = labels_text((("vhost", vhost.name), ("queue", queue.record.name)))
                     kept[key] = labels
                     rows.append((labels, queue))
-                await pace.rest()
+                await turn.rest()
         if not vhosts and not names:
             self._labels = kept
         return rows
 
-    async def look_into(self, rows: Iterable[Row], pace: Pace) -> list[Row]:
+    async def looked_into(self, rows: Iterable[Row], turn: TimeSlice) -> AsyncIterator[Row]:
         """The same rows with what is to be told of each queue."""
         self._broker.tick()
         now_ms = self._broker.office.now
-        found: list[Row] = []
         for labels, queue in rows:
-            found.append((labels, QueueView(queue, now_ms)))
-            await pace.rest()
-        return found
+            yield labels, QueueView(queue, now_ms)
+            await turn.rest()
 
-    async def lags(self, rows: Iterable[Row], pace: Pace) -> list[Row]:
+    async def lags(self, rows: Iterable[Row], turn: TimeSlice) -> list[Row]:
         """How far the slowest consumer of each stream is behind; none for streams without consumers."""
-        labels_of = {queue: labels for labels, queue in rows if isinstance(queue, StreamQueue)}
+        labels_of = {}
+        for labels, queue in rows:
+            if isinstance(queue, StreamQueue):
+                labels_of[queue] = labels
+            await turn.rest()
         streams = {(queue.record.vhost, queue.record.name): queue for queue in labels_of}
         behind: dict[Any, int] = {}
         for queue in labels_of:
             for consumer in queue.subscribers or ():
                 behind[queue] = max(behind.get(queue, 0), queue.committed_offset - consumer.cursor.offset)
-            await pace.rest()
+            await turn.rest()
         for connection in list(self._broker.connections.values()) if streams else ():
             for subscription in connection.subscriptions_seen():
                 stream = streams.get((connection.vhost_name, subscription.stream))
                 if stream is not None:
                     behind[stream] = max(behind.get(stream, 0), subscription.offset_lag)
-            await pace.rest()
+            await turn.rest()
         return [(labels_of[queue], max(0, lag)) for queue, lag in behind.items()]
 
     def exchanges(self, vhosts: Collection[str] = ()) -> list[Row]:
@@ -100,18 +103,18 @@ class Rows:
             if not vhosts or name in vhosts
         ]
 
-    async def connections(self, pace: Pace) -> list[Row]:
+    async def connections(self, turn: TimeSlice) -> list[Row]:
         found: list[Row] = []
         for connection in list(self._broker.connections.values()):
             found.append((labels_text((("connection", connection.name),)), connection.seen()))
-            await pace.rest()
+            await turn.rest()
         return found
 
-    async def channels(self, pace: Pace) -> list[Row]:
+    async def channels(self, turn: TimeSlice) -> list[Row]:
         found: list[Row] = []
         for connection in list(self._broker.connections.values()):
             for channel in connection.channels():
                 labels = (("channel", channel.name), ("vhost", connection.vhost_name))
                 found.append((labels_text(labels), ChannelView(channel)))
-            await pace.rest()
+            await turn.rest()
         return found

@@ -24,8 +24,9 @@ from leveret.management.metrics.queue_columns import (
     VHOST_TABLES,
 )
 from leveret.management.metrics.source import Source
-from leveret.management.metrics.sums import QueueSums, sum_up
-from leveret.management.metrics.table import Column, Pace, Row, Table, write_columns
+from leveret.management.metrics.sums import QueueSums
+from leveret.management.metrics.table import Column, Row, Table, write_columns
+from leveret.runtime.time_slice import TimeSlice
 
 AGGREGATED, PER_OBJECT, DETAILED, MEMORY = "aggregated", "per-object", "detailed", "memory-breakdown"
 
@@ -63,34 +64,34 @@ class Scraper:
         self._rows = Rows(source.broker)
 
     async def scrape(self, wanted: Wanted) -> AsyncGenerator[str]:
-        pace = Pace()
+        turn = TimeSlice()
         for family in node_families.identity(self._source, wanted.endpoint):
             yield family_text(family, wanted.openmetrics)
         if wanted.endpoint == DETAILED:
             for family in self._node_groups(wanted.families):
                 yield family_text(family, wanted.openmetrics)
         else:
-            async for family in self._node(wanted.endpoint, pace):
+            async for family in self._node(wanted.endpoint, turn):
                 yield family_text(family, wanted.openmetrics)
-                await pace.rest()
+                await turn.rest()
         if wanted.endpoint == PER_OBJECT:
             wanted = replace(wanted, families=EVERY_FAMILY)
         if wanted.endpoint in (PER_OBJECT, DETAILED):
-            async for text in self._tables(wanted, pace):
+            async for text in self._tables(wanted, turn):
                 yield text
 
     # ---- the node
 
-    async def _node(self, endpoint: str, pace: Pace) -> AsyncIterator[Family]:
+    async def _node(self, endpoint: str, turn: TimeSlice) -> AsyncIterator[Family]:
         source = self._source
-        sums = await self._sums(pace)
+        sums = await self._sums(turn)
         if endpoint == MEMORY:
-            connections = await self._rows.connections(pace)
+            connections = await self._rows.connections(turn)
             for family in memory_families(sums, connections, source.watched()):
                 yield family
             return
         totals = source.statistics.totals()
-        await pace.rest()
+        await turn.rest()
         if endpoint == AGGREGATED:
             for family in message_families.all_queues(totals, sums):
                 yield family
@@ -122,42 +123,46 @@ class Scraper:
             for family in group(self._source, totals)
         ]
 
-    async def _sums(self, pace: Pace) -> QueueSums:
-        rows = await self._rows.queues(pace)
-        return await sum_up(await self._rows.look_into(rows, pace), await self._rows.lags(rows, pace), pace)
+    async def _sums(self, turn: TimeSlice) -> QueueSums:
+        rows = await self._rows.queues(turn)
+        sums = QueueSums(stream_lag=max((lag for _, lag in await self._rows.lags(rows, turn)), default=0))
+        async for _, view in self._rows.looked_into(rows, turn):
+            sums.add(view)
+        return sums
 
     # ---- objects
 
-    async def _tables(self, wanted: Wanted, pace: Pace) -> AsyncIterator[str]:
+    async def _tables(self, wanted: Wanted, turn: TimeSlice) -> AsyncIterator[str]:
         chosen = columns_of(QUEUE_TABLES, wanted.families)
         streams = columns_of(STREAM_TABLES, wanted.families)
         if chosen or streams:
-            rows = await self._rows.queues(pace, wanted.vhosts, wanted.queues)
-            views = await self._rows.look_into(rows, pace) if chosen else ()
-            async for text in self._write(chosen, views, wanted, pace):
+            rows = await self._rows.queues(turn, wanted.vhosts, wanted.queues)
+            views = [view async for view in self._rows.looked_into(rows, turn)] if chosen else []
+            async for text in self._write(chosen, views, wanted, turn):
                 yield text
-            lags = await self._rows.lags(rows, pace) if streams else ()
-            async for text in self._write(streams, lags, wanted, pace):
+            await turn.release(views)
+            lags = await self._rows.lags(rows, turn) if streams else ()
+            async for text in self._write(streams, lags, wanted, turn):
                 yield text
         if chosen := columns_of(EXCHANGE_TABLES, wanted.families):
-            async for text in self._write(chosen, self._rows.exchanges(wanted.vhosts), wanted, pace):
+            async for text in self._write(chosen, self._rows.exchanges(wanted.vhosts), wanted, turn):
                 yield text
         if chosen := columns_of(BINDING_TABLES, wanted.families):
-            async for text in self._write(chosen, self._rows.bindings(wanted.vhosts), wanted, pace):
+            async for text in self._write(chosen, self._rows.bindings(wanted.vhosts), wanted, turn):
                 yield text
         if chosen := columns_of(VHOST_TABLES, wanted.families):
-            async for text in self._write(chosen, self._rows.vhosts(wanted.vhosts), wanted, pace):
+            async for text in self._write(chosen, self._rows.vhosts(wanted.vhosts), wanted, turn):
                 yield text
         if chosen := columns_of(CHANNEL_TABLES, wanted.families):
-            async for text in self._write(chosen, await self._rows.channels(pace), wanted, pace):
+            async for text in self._write(chosen, await self._rows.channels(turn), wanted, turn):
                 yield text
         if chosen := columns_of(CONNECTION_TABLES, wanted.families):
-            async for text in self._write(chosen, await self._rows.connections(pace), wanted, pace):
+            async for text in self._write(chosen, await self._rows.connections(turn), wanted, turn):
                 yield text
 
     @staticmethod
-    def _write(columns: Iterable[Column], rows: Sequence[Row], wanted: Wanted, pace: Pace) -> AsyncIterator[str]:
-        return write_columns(columns, rows, wanted.endpoint == DETAILED, wanted.openmetrics, pace)
+    def _write(columns: Iterable[Column], rows: Sequence[Row], wanted: Wanted, turn: TimeSlice) -> AsyncIterator[str]:
+        return write_columns(columns, rows, wanted.endpoint == DETAILED, wanted.openmetrics, turn)
 
 
 def columns_of(tables: Iterable[Table], families: Collection[str]) -> list[Column]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from leveret.management.metrics.table import Pace, Row
+from leveret.management.metrics.queue_columns import QueueView
 
 
 @dataclass(slots=True)
@@ -24,22 +23,16 @@ class QueueSums:
     paged_out_bytes: int = 0
     stream_lag: int = 0
 
-
-async def sum_up(queues: Iterable[Row], lags: Iterable[Row], pace: Pace) -> QueueSums:
-    """`queues` are rows of QueueView, `lags` of figures."""
-    sums = QueueSums(stream_lag=max((lag for _, lag in lags), default=0))
-    for _, view in queues:
-        await pace.rest()
-        if view.ram is None:
-            continue
+    def add(self, view: QueueView) -> None:
+        if view.ram is None or view.persistent is None:
+            return
         tally = view.tally
-        sums.oldest_age_s = max(sums.oldest_age_s, view.age_s or 0.0)
-        sums.stranded += tally.ready > 0 and tally.consumers == 0
-        sums.ready_ram += view.ram[0]
-        sums.ram += view.ram[0] + tally.unacked
-        sums.ram_bytes += view.ram[1] + tally.unacked_bytes
-        sums.persistent += view.persistent[0]
-        sums.persistent_bytes += view.persistent[1]
-        sums.paged_out += tally.ready - view.ram[0]
-        sums.paged_out_bytes += tally.ready_bytes - view.ram[1]
-    return sums
+        self.oldest_age_s = max(self.oldest_age_s, view.age_s or 0.0)
+        self.stranded += tally.ready > 0 and tally.consumers == 0
+        self.ready_ram += view.ram[0]
+        self.ram += view.ram[0] + tally.unacked
+        self.ram_bytes += view.ram[1] + tally.unacked_bytes
+        self.persistent += view.persistent[0]
+        self.persistent_bytes += view.persistent[1]
+        self.paged_out += tally.ready - view.ram[0]
+        self.paged_out_bytes += tally.ready_bytes - view.ram[1]

@@ -5,17 +5,15 @@ thousand queues goes on delivering while it is scraped."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from leveret.management.metrics.exposition import Kind, head
+from leveret.runtime.time_slice import TimeSlice
 
-# How long a scrape may keep the loop before others get their turn.
-SLICE_S: Final = 0.003
 # Rows between two looks at the clock.
-ROWS_A_STEP: Final = 256
+ROWS_A_STEP: Final = 64
 
 CLUSTER: Final = "rabbitmq_cluster_"
 
@@ -44,22 +42,8 @@ class Table:
     columns: tuple[Column, ...]
 
 
-class Pace:
-    """Lets the loop have its turn whenever a slice of time is used up."""
-
-    def __init__(self, slice_s: float = SLICE_S) -> None:
-        self._time = asyncio.get_running_loop().time
-        self._slice_s = slice_s
-        self._until = self._time() + slice_s
-
-    async def rest(self) -> None:
-        if self._time() >= self._until:
-            await asyncio.sleep(0)
-            self._until = self._time() + self._slice_s
-
-
 async def write_columns(
-    columns: Iterable[Column], rows: Sequence[Row], detailed: bool, openmetrics: bool, pace: Pace
+    columns: Iterable[Column], rows: Sequence[Row], detailed: bool, openmetrics: bool, turn: TimeSlice
 ) -> AsyncIterator[str]:
     for column in columns:
         detail = "detailed_" if detailed and column.prefix != CLUSTER else ""
@@ -74,4 +58,4 @@ async def write_columns(
                     if (value := read(thing)) is not None
                 ]
             )
-            await pace.rest()
+            await turn.rest()

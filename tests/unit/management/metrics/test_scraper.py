@@ -13,8 +13,8 @@ from leveret.catalog import commands
 from leveret.catalog.records import BindingRecord, GlobalParameter, Vhost
 from leveret.management.metrics import scraper as scraper_module
 from leveret.management.metrics.scraper import EVERY_FAMILY, NODE_GROUPS
-from leveret.management.metrics.table import Pace
 from leveret.management.services import ServedCertificate
+from leveret.runtime.time_slice import TimeSlice
 from tests.unit.management.metrics.scene import Scene, names, samples_of, value
 
 
@@ -230,7 +230,7 @@ def test_all_of_it_is_openmetrics_too() -> None:
         assert list(parse_openmetrics(run(scene.text(endpoint, openmetrics=True)) + "# EOF\n"))
 
 
-class TimedPace(Pace):
+class TimedSlice(TimeSlice):
     """Notes how much of the processor each slice took: what the machine does besides does not matter."""
 
     slices: list[float] = []  # noqa: RUF012 - the test reads it
@@ -240,9 +240,9 @@ class TimedPace(Pace):
         self._began = time.thread_time()
 
     async def rest(self) -> None:
-        until = self._until
+        spent = self.spent_s
         await super().rest()
-        if self._until != until:
+        if self.spent_s != spent:
             self.slices.append(time.thread_time() - self._began)
             self._began = time.thread_time()
 
@@ -251,13 +251,13 @@ def test_ten_thousand_queues_do_not_stop_the_loop(monkeypatch: pytest.MonkeyPatc
     scene = Scene()
     for i in range(10_000):
         scene.declare(f"queue-{i}")
-    monkeypatch.setattr(scraper_module, "Pace", TimedPace)
+    monkeypatch.setattr(scraper_module, "TimeSlice", TimedSlice)
     for endpoint in ("aggregated", "per-object"):
-        TimedPace.slices.clear()
+        TimedSlice.slices.clear()
         before = time.thread_time()
         text = run(scene.text(endpoint))
         assert time.thread_time() - before < 1.0
-        assert len(TimedPace.slices) > 5
+        assert len(TimedSlice.slices) > 5
         # One in a hundred may have met the garbage collector.
-        assert sorted(TimedPace.slices)[int(len(TimedPace.slices) * 0.9)] < 0.010
+        assert sorted(TimedSlice.slices)[int(len(TimedSlice.slices) * 0.9)] < 0.010
     assert text.count("\n") > 200_000
