@@ -6,15 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.admin_scene import ALL, POLICY, SHOVEL, TOPIC, UPSTREAM, admin_scene
 from tests.conformance.http_target import running_api
 from tests.conformance.target import ORACLE_IS_TARGET
 from tests.http_client import Api
-
-ALL = {"configure": ".*", "write": ".*", "read": ".*"}
-TOPIC = {"exchange": "amq.topic", "write": "^a", "read": "^b"}
-POLICY = {"pattern": "^x", "definition": {"max-length": 5}}
-SHOVEL = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://", "dest-queue": "b"}
-UPSTREAM = {"uri": "amqp://u:secret@h/v"}
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +20,8 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def api(url: str) -> Iterator[Api]:
-    """With the virtual host v and the user victim as they are at first."""
-    api = Api(url)
-    assert api.put("/vhosts/v").status == 201
-    assert api.put("/users/victim", {"password": "x", "tags": ""}).status in (201, 204)
-    yield api
-    assert api.delete("/vhosts/v").status in (204, 404)
-    api.delete("/users/victim")
+    with admin_scene(url) as api:
+        yield api
 
 
 # Statuses for users with no tag, management, policymaker, monitoring and administrator; the first row of each pair with
