@@ -15,6 +15,9 @@
     │   ├── ReplayNotFound     there is no such virtual host, queue, exchange or job
     │   └── ReplayConflict     the queue has a job already, or belongs to a connection
     ├── TooManyLeases          somebody holds as many messages over HTTP as he may
+    ├── ClientError            what the client library raises; the others of it are in client/errors.py
+    │   ├── StaleDelivery      its channel is gone: it cannot be settled, and will be delivered again
+    │   └── AlreadySettled     it was acknowledged or rejected before
     ├── ConfigError            a setting that cannot be used, with its place
     ├── StartupError           the node cannot start, and why
     └── StoppedByFailure       the node had to stop, and why
@@ -219,3 +222,15 @@ class StartupError(LeveretError):
 
 class StoppedByFailure(LeveretError):
     """The node ran and had to stop, because what it needs has failed."""
+
+
+class ClientError(LeveretError):
+    """The root of what the client library raises."""
+
+
+class StaleDelivery(ClientError):
+    """A delivery whose channel is gone: it cannot be settled, and will be delivered again."""
+
+
+class AlreadySettled(ClientError):
+    """A delivery that was acknowledged or rejected before."""

@@ -1,5 +1,6 @@
 cimport cython
 
+from leveret.core.body_frames cimport write_large_body
 from leveret.core.message cimport Message
 from leveret.core.octets cimport copy_octets, write_u16, write_u32, write_u64
 from leveret.core.outbox cimport Outbox
@@ -11,9 +12,6 @@ cdef enum:
 
 @cython.locals(p="unsigned char*", at=Py_ssize_t, size=Py_ssize_t, raw=bytes, body=bytes, properties_size=Py_ssize_t, source="const unsigned char*")
 cdef int write_content(Outbox out, unsigned int channel, Message message, Py_ssize_t payload_max) except -1
-
-@cython.locals(p="unsigned char*", at=Py_ssize_t, done=Py_ssize_t, count=Py_ssize_t, source="const unsigned char*")
-cdef int write_large_body(Outbox out, unsigned int channel, bytes body, Py_ssize_t payload_max, bint delivered) except -1
 
 @cython.locals(p="unsigned char*", at=Py_ssize_t, source="const unsigned char*", address=bytes, raw=bytes, body=bytes, prefix_size=Py_ssize_t, address_size=Py_ssize_t, properties_size=Py_ssize_t, size=Py_ssize_t)
 cdef int write_deliver(Outbox out, unsigned int channel, bytes prefix, unsigned long long tag, bint redelivered, Message message, Py_ssize_t payload_max) except -1

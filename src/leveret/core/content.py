@@ -5,6 +5,7 @@ Only writes into an outbox. Called for every delivery, so each function reserves
 import cython
 
 if not cython.compiled:
+    from leveret.core.body_frames import write_large_body
     from leveret.core.pure_octets import copy_octets, write_u16, write_u32, write_u64
 
     BODY_COPIED_MAX = 16384
@@ -48,27 +49,6 @@ def write_content(out, channel, message, payload_max):
     at += 7 + size
     p[at] = 0xCE
     return out.wrote(at + 1 - out.end)
-
-
-def write_large_body(out, channel, body, payload_max, delivered):
-    """A body in several frames, or one that is referred to instead of copied."""
-    done = 0
-    while done < len(body):
-        count = min(len(body) - done, payload_max)
-        out.reserve(8)
-        p = out.p
-        at = out.end
-        p[at] = 3
-        write_u16(p, at + 1, channel)
-        write_u32(p, at + 3, count)
-        out.wrote(7)
-        out.refer(body, done, done + count, delivered)
-        out.reserve(1)
-        p = out.p
-        p[out.end] = 0xCE
-        out.wrote(1)
-        done += count
-    return 0
 
 
 def write_deliver(out, channel, prefix, tag, redelivered, message, payload_max):

@@ -1,0 +1,330 @@
+"""A connection that lasts: links come and go beneath it, and what was built on it is built again.
+
+`connect` is where everything begins. One task looks after the link; recovery.py decides when to try whom, and the parts
+(topology, channel pool, producers, consumers) restore themselves in the order of their ranks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import AsyncIterator, Generator, Sequence
+from types import TracebackType
+from typing import Any, Protocol
+
+from leveret.client import events
+from leveret.client.channel import Channel
+from leveret.client.errors import (
+    AuthenticationFailed,
+    ClientClosed,
+    ClientError,
+    ConnectionFailed,
+    ConnectionLost,
+    DeadlineExceeded,
+    again,
+)
+from leveret.client.events import Event, Events
+from leveret.client.handshake import open_link
+from leveret.client.link import Link
+from leveret.client.options import Options, read_options
+from leveret.client.recovery import Recovery, State
+from leveret.client.url import DEFAULT_URL, Address, parse_urls
+
+__all__ = ["Connection", "Part", "connect"]
+
+log = logging.getLogger(__name__)
+
+
+class Part(Protocol):
+    """Something that lives on a connection and outlives its links."""
+
+    # Lower ones are restored first: topology 0, pool 1, producers 2, consumers 3.
+    rank: int
+    # For events and logs.
+    name: str
+
+    async def restore(self, link: Link) -> None:
+        """There is a new link. A ClientError is reported, and the others go on."""
+
+    def lost(self, reason: ClientError) -> None:
+        """The link is gone. Must not block, and not raise."""
+
+    async def stop(self, reason: ClientError) -> None:
+        """The connection is closed by its user, or recovery was given up: nobody may wait any longer."""
+
+
+class Connection:
+    """Use `connect`. Everything that waits on it has a deadline."""
+
+    def __init__(self, addresses: Sequence[Address], options: Options) -> None:
+        self._addresses = list(addresses)
+        self.options = options
+        self._loop = asyncio.get_running_loop()
+        self._recovery = Recovery(
+            len(self._addresses),
+            options.backoff_min_s,
+            options.backoff_max_s,
+            options.wait_s,
+            options.give_up_after_s,
+            random.random,
+            self._loop.time(),
+        )
+        self._events = Events()
+        self._link: Link | None = None
+        self._parts: list[Part] = []
+        self._opened = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._closed_by: ClientError | None = None
+        self._closing = False
+        self._last_reason = "it was never connected"
+        self.address: Address = self._addresses[0]
+        self.reconnects_total = 0
+
+    # ---- as it is
+
+    @property
+    def state(self) -> State:
+        return self._recovery.state
+
+    @property
+    def blocked(self) -> str | None:
+        """Why the broker takes no messages at present, or None."""
+        return None if self._link is None else self._link.blocked
+
+    @property
+    def server_properties(self) -> dict[str, Any]:
+        return {} if self._link is None else self._link.server_properties
+
+    def events(self) -> AsyncIterator[Event]:
+        """What happens to this connection from now on."""
+        return self._events.listen()
+
+    def __repr__(self) -> str:
+        return f"<Connection to {self.address}, {self.state.value}>"
+
+    # ---- what it is for
+
+    async def ready(self, deadline_s: float | None = None) -> Link:
+        """The link, as soon as there is one and everything is restored."""
+        if self.state is State.OPEN and self._link is not None and not self._link.ended.done():
+            return self._link
+        seconds = self.options.deadline_s if deadline_s is None else deadline_s
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    await self._opened.wait()
+                    self.check()
+                    if self._link is not None and not self._link.ended.done():
+                        return self._link
+                    # It has ended in this very turn: whoever looks after it is about to notice.
+                    await asyncio.sleep(0)
+        except TimeoutError:
+            raise DeadlineExceeded(f"the connection was not open within {seconds:g} s: {self._last_reason}") from None
+
+    async def channel(self, deadline_s: float | None = None) -> Channel:
+        """A channel of one's own. It does not come back when the connection is lost."""
+        link = await self.ready(deadline_s)
+        return await Channel.open(link, self.options.deadline_s if deadline_s is None else deadline_s)
+
+    def check(self) -> None:
+        """Raises why the connection is closed, if it is."""
+        if self._closed_by is not None:
+            raise again(self._closed_by)
+
+    # ---- its parts
+
+    def attach(self, part: Part) -> None:
+        self.check()
+        self._parts.append(part)
+        self._parts.sort(key=lambda one: one.rank)
+
+    def detach(self, part: Part) -> None:
+        if part in self._parts:
+            self._parts.remove(part)
+
+    def tell(self, event: Event) -> None:
+        self._events.tell(event)
+
+    # ---- its life
+
+    async def open(self) -> Connection:
+        """The first connection. Raises ConnectionFailed with every attempt, or AuthenticationFailed at once."""
+        failures: list[tuple[str, str]] = []
+        try:
+            link = await self._attempts(failures, at_once=True)
+        except BaseException:
+            self._end(ClientClosed("it could not be opened"))
+            raise
+        if link is None:
+            self._end(ClientClosed("it could not be opened"))
+            tried = "; ".join(dict.fromkeys(reason for _, reason in failures))
+            raise ConnectionFailed(f"no broker could be reached: {tried}", failures)
+        await self._begin(link)
+        self._task = asyncio.create_task(self._look_after(link), name="leveret-connection")
+        return self
+
+    async def _attempts(self, failures: list[tuple[str, str]], at_once: bool) -> Link | None:
+        """Tries until a broker lets us in; None if that is given up."""
+        while True:
+            address = self._addresses[self._recovery.next_host()]
+            self.tell(events.Connecting(str(address), self._recovery.attempts + 1))
+            try:
+                link = await open_link(address, self.options)
+            except AuthenticationFailed as error:
+                if at_once:
+                    raise
+                # It may be that the broker has just started and does not know us yet.
+                failure: ConnectionFailed = error
+            except ConnectionFailed as error:
+                failure = error
+            else:
+                self.address = address
+                return link
+            failures.append((str(address), str(failure)))
+            self._last_reason = str(failure)
+            pause = self._recovery.failed(self._loop.time())
+            log.warning("no connection", extra={"address": str(address), "reason": str(failure), "pause_s": pause})
+            self.tell(events.AttemptFailed(str(address), str(failure), pause or 0.0))
+            if pause is None:
+                return None
+            await asyncio.sleep(pause)
+
+    async def _begin(self, link: Link) -> None:
+        """Restores everything on a new link. If that is lost meanwhile, whoever looks after it will see."""
+        self._link = link
+        link.on_blocked = self._on_blocked
+        self._recovery.opened(self._loop.time())
+        self.tell(events.Opened(str(self.address)))
+        problems = 0
+        for part in list(self._parts):
+            try:
+                await part.restore(link)
+            except ClientError as error:
+                if link.ended.done():
+                    return
+                problems += 1
+                log.error("not restored", extra={"part": part.name, "reason": str(error)})
+                self.tell(events.Problem(part.name, str(error)))
+        if link.ended.done():
+            return
+        self._recovery.restored()
+        self._opened.set()
+        self.tell(events.Restored(self._loop.time() - self._recovery.lost_at, problems))
+
+    async def _look_after(self, link: Link) -> None:
+        try:
+            while True:
+                reason = await asyncio.shield(link.ended)
+                if self._closing:
+                    return
+                pause = self._lose(reason)
+                await asyncio.sleep(pause)
+                following = await self._attempts([], at_once=False)
+                if following is None:
+                    break
+                link = following
+                self.reconnects_total += 1
+                await self._begin(link)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            # A mistake of ours: nobody is to wait for what will not come.
+            log.exception("the connection cannot go on")
+            await self._stop_parts(ClientClosed(f"the connection failed inside: {error!r}"))
+            raise
+        await self._stop_parts(ClientClosed(f"recovery was given up: {self._last_reason}"))
+
+    def _lose(self, reason: ClientError) -> float:
+        self._opened.clear()
+        self._last_reason = str(reason)
+        pause = self._recovery.lost(self._loop.time())
+        log.warning("the connection is lost", extra={"address": str(self.address), "reason": str(reason)})
+        self.tell(events.Lost(str(reason)))
+        for part in list(self._parts):
+            part.lost(reason)
+        return pause
+
+    def _on_blocked(self, reason: str | None) -> None:
+        self.tell(events.Unblocked() if reason is None else events.Blocked(reason))
+
+    # ---- the end
+
+    async def close(self) -> None:
+        """Stops consumers and producers in an orderly way, then the connection. Closing twice does nothing."""
+        if self._closing:
+            return
+        self._closing = True
+        await self._stop_parts(ClientClosed("the connection was closed"))
+        if self._task is not None:
+            if self.state is not State.OPEN:
+                self._task.cancel()
+            if self._link is not None:
+                await self._link.close(self.options.close_deadline_s)
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await self._task
+        self._end(ClientClosed("the connection was closed"))
+
+    async def _stop_parts(self, reason: ClientError) -> None:
+        # Consumers first, the topology last.
+        for part in reversed(list(self._parts)):
+            try:
+                await part.stop(reason)
+            except Exception:
+                log.exception("not stopped", extra={"part": part.name})
+        self._parts.clear()
+        if not self._closing:
+            self._end(reason)
+
+    def _end(self, reason: ClientError) -> None:
+        if self._closed_by is None:
+            self._closed_by = reason
+            self._recovery.closed()
+            self._opened.set()
+            self.tell(events.Closed(str(reason)))
+            if self._link is not None:
+                self._link.fail(ConnectionLost(str(reason)))
+
+    async def __aenter__(self) -> Connection:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class _Connecting:
+    """Either `await` it, or enter it."""
+
+    def __init__(self, urls: str | Sequence[str], given: dict[str, Any]) -> None:
+        self._addresses = parse_urls(urls)
+        self._options = read_options(self._addresses, given)
+        self._connection: Connection | None = None
+
+    def __await__(self) -> Generator[Any, None, Connection]:
+        return self._open().__await__()
+
+    async def _open(self) -> Connection:
+        self._connection = Connection(self._addresses, self._options)
+        return await self._connection.open()
+
+    async def __aenter__(self) -> Connection:
+        return await self._open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._connection is not None
+        await self._connection.close()
+
+
+def connect(urls: str | Sequence[str] = DEFAULT_URL, **options: Any) -> _Connecting:
+    """A connection to the first of these brokers that answers:
+
+        async with connect("amqp://guest:guest@localhost/") as connection: ...
+        connection = await connect(["amqp://one", "amqp://two"], heartbeat=10)
+
+    The options are in options.py. The connection comes back by itself when it is lost."""
+    return _Connecting(urls, options)

@@ -1,0 +1,108 @@
+"""What the client library raises. All of it is a ClientError.
+
+ClientError
+├── InvalidUrl             an address that makes no sense, and why
+├── ConnectionFailed       no broker could be reached, with what each attempt met
+│   └── AuthenticationFailed   the broker did not let us in
+├── ConnectionLost         the connection went away, or the broker closed it
+├── ChannelClosed          the broker closed the channel, with its code and words
+├── ClientClosed           the connection, producer or consumer was closed by its user
+├── DeadlineExceeded       something took too long; a TimeoutError as well
+├── Unroutable             a mandatory message reached no queue
+├── Refused                the broker did not take a message
+├── StaleDelivery          a delivery whose channel is gone
+└── AlreadySettled         a delivery that was settled before"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from leveret.errors import AlreadySettled, ClientError, StaleDelivery
+
+__all__ = [
+    "AlreadySettled",
+    "AuthenticationFailed",
+    "ChannelClosed",
+    "ClientClosed",
+    "ClientError",
+    "ConnectionFailed",
+    "ConnectionLost",
+    "DeadlineExceeded",
+    "InvalidUrl",
+    "Refused",
+    "StaleDelivery",
+    "Unroutable",
+    "again",
+]
+
+
+def again(error: ClientError) -> ClientError:
+    """One error may have to be raised to many, and must not remember the ways of all of them."""
+    return error.with_traceback(None)
+
+
+class InvalidUrl(ClientError, ValueError):
+    """Never quotes the URL: there may be a password in it."""
+
+
+class ConnectionFailed(ClientError):
+    """`attempts` are (address, reason), in their order."""
+
+    def __init__(self, text: str, attempts: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(text)
+        self.attempts = list(attempts)
+
+
+class AuthenticationFailed(ConnectionFailed):
+    """The broker did not let us in: a wrong user or password, or no right to the virtual host."""
+
+
+class ConnectionLost(ClientError):
+    """`code` is the broker's reply code if it closed the connection itself."""
+
+    def __init__(self, reason: str, code: int | None = None) -> None:
+        super().__init__(reason if code is None else f"the broker closed the connection: {code} {reason}")
+        self.reason = reason
+        self.code = code
+
+
+class ChannelClosed(ClientError):
+    """`method` is what it was caused by, such as "queue.declare", or None."""
+
+    def __init__(self, code: int, text: str, method: str | None = None) -> None:
+        super().__init__(f"{code} {text}" if method is None else f"{method}: {code} {text}")
+        self.code = code
+        self.text = text
+        self.method = method
+
+
+class ClientClosed(ClientError):
+    """It was closed by its user, and can do nothing any more."""
+
+
+class DeadlineExceeded(ClientError, TimeoutError):
+    """What was waited for did not happen in time."""
+
+
+class Unroutable(ClientError):
+    """A mandatory message reached no queue: the broker sent it back."""
+
+    def __init__(self, exchange: str, routing_key: str, code: int, text: str, message_id: str = "") -> None:
+        where = f"exchange {exchange!r}" if exchange else "the default exchange"
+        super().__init__(f"no queue takes a message to {where} with the routing key {routing_key!r}: {code} {text}")
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.code = code
+        self.text = text
+        self.message_id = message_id
+
+
+class Refused(ClientError):
+    """The broker answered a message with basic.nack: it has not taken it, for a queue is full or an error happened."""
+
+    def __init__(self, exchange: str, routing_key: str, message_id: str = "") -> None:
+        where = f"exchange {exchange!r}" if exchange else "the default exchange"
+        super().__init__(f"the broker refused a message to {where} with the routing key {routing_key!r}")
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.message_id = message_id

@@ -1,0 +1,109 @@
+"""How a link is opened: the socket, TLS, the login, and what both sides agree on."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from typing import Any
+
+from leveret.client.errors import AuthenticationFailed, ClientError, ConnectionFailed, ConnectionLost
+from leveret.client.link import Link
+from leveret.client.options import EXTERNAL, Options
+from leveret.client.url import Address
+from leveret.wire.connection_methods import (
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+)
+from leveret.wire.method import Method
+from leveret.wire.negotiation import Agreement, answer_tune
+
+CAPABILITIES = {
+    "authentication_failure_close": True,
+    "basic.nack": True,
+    "connection.blocked": True,
+    "consumer_cancel_notify": True,
+    "exchange_exchange_bindings": True,
+    "publisher_confirms": True,
+}
+ACCESS_REFUSED, NOT_ALLOWED = 403, 530
+
+
+async def open_link(address: Address, options: Options) -> Link:
+    """Raises ConnectionFailed with the reason, or AuthenticationFailed."""
+    loop = asyncio.get_running_loop()
+    link: Link | None = None
+    try:
+        async with asyncio.timeout(options.connect_deadline_s):
+            tls: dict[str, Any] = {}
+            if address.tls:
+                tls = {"ssl": options.tls_context(), "server_hostname": options.server_name or address.host}
+            _, link = await loop.create_connection(lambda: Link(loop), address.host, address.port, **tls)
+            await _log_in(link, address, options)
+            return link
+    except TimeoutError:
+        failure: ClientError = ConnectionFailed(f"{address} did not answer within {options.connect_deadline_s:g} s")
+        if link is not None:
+            link.fail(failure)
+        raise failure from None
+    except OSError as error:
+        # Of TLS, too: what is wrong with a certificate stands in its text.
+        raise ConnectionFailed(f"{address} cannot be reached: {error.strerror or error}") from error
+    except ConnectionLost as error:
+        raise _explained(error, address) from error
+    except BaseException:
+        if link is not None:
+            link.fail(ConnectionLost("the handshake was given up"))
+        raise
+
+
+def _explained(error: ConnectionLost, address: Address) -> ConnectionFailed:
+    if error.code in (ACCESS_REFUSED, NOT_ALLOWED):
+        return AuthenticationFailed(f"{address} does not let us in: {error.code} {error.reason}")
+    return ConnectionFailed(f"{address}: {error}")
+
+
+async def _log_in(link: Link, address: Address, options: Options) -> None:
+    start = await _expect(link, ConnectionStart)
+    link.server_properties = dict(start.server_properties)
+    mechanism = "EXTERNAL" if options.auth == EXTERNAL else "PLAIN"
+    offered = start.mechanisms.decode("ascii", "replace").split()
+    if mechanism not in offered:
+        link.fail(ConnectionLost("no login that both sides know"))
+        raise AuthenticationFailed(f"{address} offers the logins {', '.join(offered)}, not {mechanism}")
+    response = b"" if mechanism == "EXTERNAL" else f"\0{address.user}\0{address.password}".encode()
+    link.send(0, ConnectionStartOk(_client_properties(options), mechanism, response, "en_US"))
+    try:
+        tune = await _expect(link, ConnectionTune)
+    except ConnectionLost as error:
+        if error.code is None:
+            # A broker that tells strangers nothing just hangs up.
+            raise AuthenticationFailed(f"{address} hung up at the login: a wrong user or password?") from error
+        raise
+    agreed = answer_tune(tune, Agreement(options.channel_max, options.frame_max, round(options.heartbeat)))
+    link.send(0, agreed)
+    link.agree(Agreement(agreed.channel_max, agreed.frame_max, agreed.heartbeat))
+    link.start_heartbeats(min(agreed.heartbeat, options.heartbeat or agreed.heartbeat))
+    link.send(0, ConnectionOpen(address.vhost))
+    await _expect(link, ConnectionOpenOk)
+
+
+async def _expect(link: Link, kind: type[Any]) -> Any:
+    method: Method = await link.hear()
+    if not isinstance(method, kind):
+        link.fail(ConnectionLost("the broker does not keep to the protocol"))
+        raise ConnectionFailed(f"the broker sent {type(method).__name__} where {kind.__name__} was due")
+    return method
+
+
+def _client_properties(options: Options) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "product": "leveret.client",
+        "platform": f"Python {platform.python_version()}",
+        "capabilities": dict(CAPABILITIES),
+    }
+    if options.name:
+        made["connection_name"] = options.name
+    return {**made, **options.client_properties}

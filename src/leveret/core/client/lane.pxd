@@ -1,0 +1,82 @@
+cimport cython
+
+from leveret.core.body_frames cimport write_large_body
+from leveret.core.client.outgoing cimport PENDING, REFUSED, RETURNED, Outgoing
+from leveret.core.octets cimport copy_octets, read_u16, read_u32, read_u64, take, write_u16, write_u32, write_u64
+from leveret.core.outbox cimport Outbox
+from leveret.core.properties cimport Properties, scan_properties
+
+cdef unsigned int PUBLISH, RETURN, DELIVER, GET_OK, FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_END, BASIC
+
+cdef enum:
+    IDLE = 0
+    WANT_HEADER = 1
+    WANT_BODY = 2
+    BODY_COPIED_MAX = 16384
+
+
+@cython.final
+cdef class Sink:
+    cdef readonly bytes tag
+    cdef readonly object items
+    cdef public bint noted
+    cdef public object wake
+    cdef public unsigned long long received_total
+
+
+@cython.final
+cdef class Lane:
+    cdef readonly unsigned int number
+    cdef readonly Outbox outbox
+    cdef readonly Py_ssize_t payload_max
+    cdef public bint is_open
+    cdef public bint confirming
+    cdef readonly unsigned long long next_tag
+    cdef readonly unsigned long long lowest
+    cdef readonly dict unconfirmed
+    cdef readonly Py_ssize_t unconfirmed_bytes
+    cdef list settled
+    cdef public object owner
+    cdef public object kick
+    cdef public bint noted
+    cdef list strays
+    cdef readonly unsigned long long published_total
+    cdef readonly dict sinks
+    cdef readonly int stage
+    cdef readonly unsigned int method
+    cdef Sink sink
+    cdef unsigned long long tag
+    cdef bint redelivered
+    cdef unsigned int count
+    cdef unsigned int code
+    cdef bytes text
+    cdef bytes address
+    cdef Properties properties
+    cdef unsigned long long body_size
+    cdef bytearray parts
+
+    @cython.locals(address=bytes, address_size=Py_ssize_t, raw=bytes, raw_size=Py_ssize_t, body=bytes, size=Py_ssize_t, copied=Py_ssize_t, out=Outbox, p="unsigned char*", at=Py_ssize_t, source="const unsigned char*")
+    cpdef object publish(self, Outgoing message)
+    @cython.locals(out=Outbox, p="unsigned char*", at=Py_ssize_t)
+    cdef int write_settlement(self, unsigned int method, unsigned long long tag, unsigned int bits) except -1
+    cpdef object forget(self, Outgoing message)
+    cpdef list abandon(self)
+    @cython.locals(tag="unsigned long long")
+    cpdef object confirm(self, unsigned long long upto, bint multiple, int outcome)
+    cdef int settle(self, Outgoing message, int outcome) except -1
+    cpdef list take_settled(self)
+    cpdef list take_strays(self)
+    @cython.locals(address_end=Py_ssize_t)
+    cdef int begin(self, unsigned int method, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef Py_ssize_t begin_deliver(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef bint header(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
+    @cython.locals(size=Py_ssize_t, wanted=Py_ssize_t)
+    cdef bytes body(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end)
+    @cython.locals(tag="unsigned long long", message=Outgoing, octets=bytes)
+    cdef int give_back(self, object delivery) except -1
+
+
+@cython.locals(first=Py_ssize_t)
+cdef Py_ssize_t check_address(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
+
+cdef object cut_off(const unsigned char* p, Py_ssize_t at, Py_ssize_t end)

@@ -1,0 +1,178 @@
+"""A broker's octets in: frames are cut out of chunks, and messages and confirms handled, a whole chunk in one call.
+
+`feed` gives the control methods of the chunk as (channel, method id, arguments), in their order; what a get gave comes
+in the place of its arguments. Never touches a socket."""
+
+import cython
+
+from leveret.core.carry import Carry
+from leveret.core.client.delivery import Delivery
+from leveret.core.wording import frame_problem
+from leveret.errors import HardError
+
+if not cython.compiled:
+    from leveret.core.client.outgoing import CONFIRMED, REFUSED
+    from leveret.core.pure_octets import read_u16, read_u32, read_u64, take
+
+FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT, FRAME_END = 1, 2, 3, 8, 0xCE
+# Octets of a frame beside its payload: type, channel, size; and the end mark.
+FRAME_HEAD, FRAME_OVERHEAD = 7, 8
+RETURN, DELIVER, GET_OK, ACK, NACK = 0x003C0032, 0x003C003C, 0x003C0047, 0x003C0050, 0x003C0078
+
+
+class Reader(Carry):
+    def __init__(self, frame_max):
+        Carry.__init__(self)
+        self.frame_max = frame_max
+        self.lanes = {}
+        self.last_number = 0
+        self.last_lane = None
+        # Sinks that got deliveries, and lanes whose publishes were answered for, since they were taken last.
+        self.woken = []
+        self.answered = []
+        self.frames_received = 0
+
+    def feed(self, data, size):
+        """Takes the first `size` octets of data, which must stay as they are until this returns."""
+        self.take_chunk(data, size)
+        events = []
+        while True:
+            if self.partial_size > 0:
+                if not self.complete_partial():
+                    break
+                p = self.partial
+                size = self.partial_size
+                self.partial_size = 0
+                self.frame(p, 0, size, events)
+            else:
+                p = self.p
+                at = self.at
+                if self.end - at < FRAME_HEAD:
+                    break
+                size = self.check_frame(p, at)
+                if self.end - at < size:
+                    break
+                self.at = at + size
+                self.frame(p, at, at + size, events)
+        self.keep_partial()
+        return events
+
+    def check_frame(self, p, at):
+        size = read_u32(p, at + 3)
+        if size > self.frame_max:
+            raise HardError(501, f"the broker sent a frame of {size} bytes, where {self.frame_max} were agreed on")
+        return size + FRAME_OVERHEAD
+
+    def complete_partial(self):
+        return self.fill_partial(FRAME_HEAD) and self.fill_partial(self.check_frame(self.partial, 0))
+
+    def frame(self, p, at, end, events):
+        kind = p[at]
+        if p[end - 1] != FRAME_END:
+            raise HardError(501, frame_problem(kind, take(p, at + FRAME_HEAD, end - 1), "no end of a frame"))
+        self.frames_received += 1
+        number = read_u16(p, at + 1)
+        at += FRAME_HEAD
+        end -= 1
+        if kind == FRAME_HEARTBEAT:
+            return 0
+        if kind == FRAME_METHOD:
+            if end - at < 4:
+                raise HardError(501, "the broker sent a method without its number")
+            return self.on_method(number, read_u32(p, at), p, at + 4, end, events)
+        lane = self.find(number)
+        if lane is None:
+            # Of a channel that was closed meanwhile.
+            return 0
+        if kind == FRAME_HEADER:
+            if lane.header(p, at, end):
+                self.complete(lane, b"", events)
+        elif kind == FRAME_BODY:
+            body = lane.body(p, at, end)
+            if body is not None:
+                self.complete(lane, body, events)
+        else:
+            raise HardError(501, f"the broker sent a frame of the unknown type {kind}")
+        return 0
+
+    def on_method(self, number, method, p, at, end, events):
+        lane = self.find(number)
+        if lane is not None:
+            if method == DELIVER or method == GET_OK or method == RETURN:
+                lane.begin(method, p, at, end)
+                return 0
+            if lane.confirming and (method == ACK or method == NACK):
+                if end - at != 9:
+                    raise HardError(501, "the broker sent a confirm of a wrong size")
+                lane.confirm(read_u64(p, at), p[at + 8] & 1, CONFIRMED if method == ACK else REFUSED)
+                self.note(lane)
+                return 0
+        events.append((number, method, take(p, at, end)))
+        return 0
+
+    def note(self, lane):
+        if not lane.noted:
+            lane.noted = True
+            self.answered.append(lane)
+        return 0
+
+    def complete(self, lane, body, events):
+        method = lane.method
+        delivery = make_delivery(lane, body)
+        if method == DELIVER:
+            sink = lane.sink
+            # What comes for a consumer that was cancelled is of nobody: it goes back into the queue with the channel.
+            if sink is not None:
+                sink.items.append(delivery)
+                sink.received_total += 1
+                if not sink.noted:
+                    sink.noted = True
+                    self.woken.append(sink)
+        elif method == GET_OK:
+            events.append((lane.number, GET_OK, delivery))
+        else:
+            lane.give_back(delivery)
+            self.note(lane)
+        return 0
+
+    # ---- for the connection
+
+    def find(self, number):
+        if number != self.last_number or self.last_lane is None:
+            self.last_number = number
+            self.last_lane = self.lanes.get(number)
+        return self.last_lane
+
+    def add_lane(self, lane):
+        self.lanes[lane.number] = lane
+        self.last_lane = None
+
+    def drop_lane(self, number):
+        self.lanes.pop(number, None)
+        self.last_lane = None
+
+    def take_woken(self):
+        woken = self.woken
+        self.woken = []
+        for sink in woken:
+            sink.noted = False
+        return woken
+
+    def take_answered(self):
+        answered = self.answered
+        self.answered = []
+        return answered
+
+
+def make_delivery(lane, body):
+    made = Delivery.__new__(Delivery)
+    made._lane = lane
+    made._address = lane.address
+    made._tag = b"" if lane.sink is None else lane.sink.tag
+    made.body = body
+    made.delivery_tag = lane.tag
+    made.redelivered = lane.redelivered
+    made.is_settled = False
+    made.message_count = lane.count
+    made.properties = lane.properties
+    return made
