@@ -49,7 +49,7 @@ def seen_connection(session: ConnectionLife[Any]) -> SeenConnection:
         tls=_tls(session),
         channel_count=session.channel_count,
         received_bytes=core.bytes_received,
-        received_count=core.frames_received,
+        received_count=core.chunks_received,
         sent_bytes=outbox.bytes_sent,
         sent_count=getattr(outbox, "sends_total", 0),
         pending_bytes=outbox.pending(),
