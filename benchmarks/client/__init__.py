@@ -1,0 +1,1 @@
+"""Client libraries side by side on one broker: this project's own, aio-pika and pika."""
