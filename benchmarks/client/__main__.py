@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import pika
+import pika  # type: ignore[import-untyped]
 
 from benchmarks.broker.peers import Leveret, Peer, RabbitMQ, running
 from benchmarks.client.work import QUEUE, Task

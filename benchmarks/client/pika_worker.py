@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-import pika
+import pika  # type: ignore[import-untyped]
 
 from benchmarks.client.work import QUEUE, Task
 

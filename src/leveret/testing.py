@@ -28,7 +28,7 @@ from leveret.node.node import Node
 __all__ = ["Broker"]
 
 T = TypeVar("T")
-START_DEADLINE_S = 10.0
+START_DEADLINE_S = 30.0
 STOP_DEADLINE_S = 10.0
 # A test's clients are often gone without a word; nobody wants to wait for them.
 CLIENTS_DEADLINE_S = 0.5

@@ -358,6 +358,8 @@ class Node:
                 await asyncio.wait_for(self._drained.wait(), deadline_s)
         for pump in list(self._sessions):
             pump.abort("shutdown")
+        if self._board is not None:
+            self._board.close()
         self.statistics.stop()
         await self.store.close()
         self.broker.close()

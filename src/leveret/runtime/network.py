@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import resource
+import select
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -26,6 +27,7 @@ RECEIVE_BYTES = 131072
 # Pieces of one sendmsg; the kernel takes at most 1024.
 PIECES_MAX = 64
 ACCEPTS_A_TURN = 64
+RESETS_A_TURN = 256
 # File descriptors that connections never get: the store needs some whatever happens.
 DESCRIPTORS_KEPT = 640
 # How long accepting pauses when the process is out of file descriptors.
@@ -35,6 +37,8 @@ DRAIN_DEADLINE_S = 2.0
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
+# The first octet of TCP_INFO when nothing will come any more.
+TCP_CLOSED = 7
 # Why a pump does not read: its session said so; its peer does not read either; it is closing;
 PAUSE_SESSION = 1
 PAUSE_FLOODED = 2
@@ -73,6 +77,34 @@ class Switchboard:
         self._safe_batch = 0
         self._held: dict[Any, bool] = {}
         self.open_pumps = 0
+        # Tells of sockets that were reset, see watch.
+        self._resets = select.epoll()
+        self._watched: dict[int, Pump] = {}
+        loop.add_reader(self._resets.fileno(), self._on_resets)
+
+    def close(self) -> None:
+        """The loop is about to end."""
+        if not self._resets.closed:
+            self.loop.remove_reader(self._resets.fileno())
+            self._resets.close()
+
+    def watch(self, sock: socket.socket, pump: Pump) -> None:
+        """A peer may send something and reset the connection at once. The loop tells of that a single time and watches
+        the socket no more, but what was sent is read first: the reset would never be noticed."""
+        if sock.family != socket.AF_UNIX:
+            self._watched[sock.fileno()] = pump
+            # Errors and hang-ups are told of without being asked for.
+            self._resets.register(sock, select.EPOLLET)
+
+    def unwatch(self, fd: int) -> None:
+        if self._watched.pop(fd, None) is not None and not self._resets.closed:
+            self._resets.unregister(fd)
+
+    def _on_resets(self) -> None:
+        for fd, _ in self._resets.poll(0, RESETS_A_TURN):
+            pump = self._watched.get(fd)
+            if pump is not None:
+                pump.was_reset()
 
     def holds(self, outbox: Any) -> bool:
         """Whether the outbox must wait for the disk; then it is flushed when the disk is done."""
@@ -154,6 +186,8 @@ class Pump:
     def start(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         endpoint.outbox.owner = self
+        if self._sock is not None:
+            self._board.watch(self._sock, self)
         self.resume_reading()
 
     @property
@@ -202,6 +236,18 @@ class Pump:
             self.pause_reading(PAUSE_FLOODED)
         if board.dirty:
             board.kick()
+
+    def was_reset(self) -> None:
+        """The peer is gone for good. What it sent before is still worked through, unless nothing is read at present:
+        then nobody knows when that would be."""
+        if self._sock is None:
+            return
+        if self._pauses:
+            self._drop("closed" if self._closing else "reset by peer")
+            return
+        self._readable()
+        if self._sock is not None and _is_over(self._sock):
+            self._board.loop.call_soon(self.was_reset)
 
     # ---- out
 
@@ -306,6 +352,7 @@ class Pump:
         self._watch_writing(False)
         if self._drain_timer is not None:
             self._drain_timer.cancel()
+        self._board.unwatch(self._fd)
         sock.close()
         self._board.open_pumps -= 1
         endpoint, self.endpoint = self.endpoint, None
@@ -316,6 +363,11 @@ class Pump:
         if self.on_closed is not None:
             self.on_closed(self)
         self._board.kick()
+
+
+def _is_over(sock: socket.socket) -> bool:
+    """Whether no more will come but what is here, and the end."""
+    return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == TCP_CLOSED
 
 
 MakePump = Callable[[Switchboard, socket.socket, tuple[str, int]], Pump]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any, Final
 
 # How long one piece of work may keep the loop. Messages pass in less than this, and are to notice nothing.
@@ -14,12 +14,13 @@ RELEASED_AT_ONCE: Final = 256
 class TimeSlice:
     """Measured by the clock: the loop's own idea of the time stands still within a turn."""
 
-    __slots__ = ("_begun", "spent_s")
+    __slots__ = ("_begun", "_used", "spent_s")
 
     def __init__(self) -> None:
-        # In slices that are over.
+        # Of the processor, in slices that are over.
         self.spent_s = 0.0
         self._begun = perf_counter()
+        self._used = thread_time()
 
     @property
     def is_over(self) -> bool:
@@ -27,11 +28,11 @@ class TimeSlice:
 
     async def rest(self) -> None:
         """Lets others have their turn, if this one's is over."""
-        now = perf_counter()
-        if now - self._begun >= SLICE_S:
-            self.spent_s += now - self._begun
+        if perf_counter() - self._begun >= SLICE_S:
+            self.spent_s += thread_time() - self._used
             await asyncio.sleep(0)
             self._begun = perf_counter()
+            self._used = thread_time()
 
     async def release(self, things: list[Any]) -> None:
         """Empties a list whose things nobody else has: to free ten thousand of them takes its time, too."""

@@ -46,7 +46,7 @@ class Core(Receiver, Protocol):
     published: bool
     # Whether a publish is to be seen here before anything more is read.
     alarmed: bool
-    frames_received: int
+    chunks_received: int
 
     def detach(self) -> object: ...
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -45,9 +46,9 @@ class Pair:
 
 
 @asynccontextmanager
-async def connected(send_buffer: int | None = None) -> AsyncIterator[Pair]:
+async def connected(send_buffer: int | None = None, tcp: bool = False) -> AsyncIterator[Pair]:
     board = Switchboard(asyncio.get_running_loop())
-    ours, theirs = socket.socketpair()
+    ours, theirs = tcp_pair() if tcp else socket.socketpair()
     if send_buffer is not None:
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     ours.setblocking(False)
@@ -57,6 +58,18 @@ async def connected(send_buffer: int | None = None) -> AsyncIterator[Pair]:
     with theirs:
         yield Pair(board, pump, endpoint, theirs)
         pump.abort("the test is over")
+        board.close()
+
+
+def tcp_pair() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        theirs = socket.create_connection(listening.getsockname())
+        return listening.accept()[0], theirs
+
+
+def reset(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
 
 
 def test_bytes_go_both_ways() -> None:
@@ -166,6 +179,30 @@ def test_writing_to_one_who_has_gone_is_told_as_a_loss() -> None:
             await until(lambda: pair.endpoint.losses)
             assert pair.endpoint.losses[0].startswith("writing failed")
             assert pair.endpoint.outbox.pending() == 0
+
+    run(test)
+
+
+@pytest.mark.parametrize("chunks", [1, 5])
+def test_a_reset_right_behind_octets_is_noticed(chunks: int) -> None:
+    async def test() -> None:
+        async with connected(tcp=True) as pair:
+            pair.peer.send(bytes(network.RECEIVE_BYTES * (chunks - 1) + 7))
+            # The loop learns of both at once.
+            reset(pair.peer)
+            await until(lambda: pair.endpoint.losses)
+            assert "reset by peer" in pair.endpoint.losses[0]
+            assert len(pair.endpoint.octets) >= 7
+
+    run(test)
+
+
+def test_a_reset_is_noticed_while_nothing_is_read() -> None:
+    async def test() -> None:
+        async with connected(tcp=True) as pair:
+            pair.pump.pause_reading()
+            reset(pair.peer)
+            await until(lambda: pair.endpoint.losses == ["reset by peer"])
 
     run(test)
 
