@@ -313,9 +313,6 @@ def test_the_target_can_change(proxy: Proxy, broker: Broker, connect: Connect) -
     talk(proxy)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="uvloop calls a reader once for a reset, and the pump then reads only the octets before it"
-)
 def test_the_broker_notices_a_reset_right_behind_octets(proxy: Proxy, broker: Broker, connect: Connect) -> None:
     client = connect()
     struck = proxy.at(Step("client", "queue.declare", when="middle"), RESET)
