@@ -1,0 +1,146 @@
+"""After a reconnect: everything that was declared, once more; exchanges, then queues, then bindings.
+
+Owns the order, the new names of queues that the broker names, and what is done about a thing that cannot be had again:
+it is reported, and the rest goes on. Started by the manager when the connection asks for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final, NamedTuple
+
+import msgspec
+
+from leveret.client.errors import ChannelClosed, ClientError, ConnectionLost
+from leveret.client.topology.cache import Cache
+from leveret.client.topology.caller import CONNECTION_FORCED, Caller, Until
+from leveret.client.topology.handle import QueueCounts, QueueHandle
+from leveret.client.topology.methods import Thing, declaring, looking
+from leveret.client.topology.records import describe
+from leveret.wire.method import Method
+from leveret.wire.queue_methods import QueueDeclareOk
+
+__all__ = ["RecoveryFailure", "RecoveryReport", "redeclare"]
+
+NOT_FOUND: Final = 404
+RESOURCE_LOCKED: Final = 405
+# An exclusive queue belongs to our old connection until the broker has noticed its end.
+LOCKED_PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+
+log = logging.getLogger("leveret.client.topology")
+
+
+class RecoveryFailure(NamedTuple):
+    thing: Thing
+    error: ClientError
+
+    def __str__(self) -> str:
+        return f"{describe(self.thing)}: {self.error}"
+
+
+class RecoveryReport(msgspec.Struct):
+    """`renamed` leads from old to new names of queues that the broker named."""
+
+    declared_count: int = 0
+    renamed: dict[str, str] = msgspec.field(default_factory=dict)
+    failures: list[RecoveryFailure] = msgspec.field(default_factory=list)
+
+    def __str__(self) -> str:
+        parts = [f"{self.declared_count} declared again"]
+        parts += [f"queue '{old}' is now '{new}'" for old, new in self.renamed.items()]
+        return "\n".join([*parts, *(f"failed: {failure}" for failure in self.failures)])
+
+
+class _Recovery:
+    """One run."""
+
+    def __init__(self, cache: Cache, caller: Caller, deadline_s: float) -> None:
+        self.cache = cache
+        self.caller = caller
+        self.deadline_s = deadline_s
+        self.report = RecoveryReport()
+
+    async def run(self) -> RecoveryReport:
+        for exchange in self.cache.exchanges:
+            await self.attempt(exchange)
+        for handle in self.cache.handles:
+            await self.attempt(handle.queue, handle)
+        for binding in self.cache.bindings:
+            await self.attempt(binding)
+        return self.report
+
+    async def attempt(self, thing: Thing, handle: QueueHandle | None = None) -> None:
+        # Asking for it ended the last connection; it would end each one that comes.
+        known = self.cache.breaker(thing)
+        if known is not None:
+            self.failed(thing, known)
+            return
+        try:
+            if handle is None:
+                await self.ask(declaring(thing), thing)
+            else:
+                await self.queue(handle)
+        except ChannelClosed as error:
+            self.cache.doubt(thing)
+            self.failed(thing, error)
+        except ConnectionLost as lost:
+            if lost.code not in (None, CONNECTION_FORCED):
+                self.cache.blame(thing, lost)
+            raise
+        else:
+            self.cache.trust(thing)
+            self.report.declared_count += 1
+
+    async def queue(self, handle: QueueHandle) -> None:
+        queue = handle.queue
+        if handle.is_server_named and not queue.exclusive:
+            # It may live on, with its messages.
+            try:
+                answer = await self.ask(looking(handle), handle)
+            except ChannelClosed as error:
+                if error.code != NOT_FOUND:
+                    raise
+            else:
+                self.declared(handle, answer)
+                return
+        pauses = LOCKED_PAUSES_S if queue.exclusive else ()
+        for pause_s in (*pauses, None):
+            try:
+                answer = await self.ask(declaring(queue), handle)
+            except ChannelClosed as error:
+                if error.code != RESOURCE_LOCKED or pause_s is None:
+                    raise
+                await asyncio.sleep(pause_s)
+            else:
+                self.declared(handle, answer)
+                return
+
+    async def ask(self, method: Method, about: Thing | QueueHandle) -> Method:
+        return await self.caller.call(lambda: method, about, Until(self.deadline_s))
+
+    def declared(self, handle: QueueHandle, answer: Method) -> None:
+        assert isinstance(answer, QueueDeclareOk)
+        handle.counts = QueueCounts(answer.message_count, answer.consumer_count)
+        if answer.queue != handle.name:
+            self.report.renamed[handle.name] = answer.queue
+            handle.rename(answer.queue)
+
+    def failed(self, thing: Thing, error: ClientError) -> None:
+        self.report.failures.append(RecoveryFailure(thing, error))
+        log.warning(
+            "could not declare %s again", describe(thing), extra={"thing": describe(thing), "error": str(error)}
+        )
+
+
+async def redeclare(cache: Cache, caller: Caller, deadline_s: float) -> RecoveryReport:
+    """Raises ConnectionLost or DeadlineExceeded if the connection does not carry it through."""
+    report = await _Recovery(cache, caller, deadline_s).run()
+    log.info(
+        "topology declared again",
+        extra={
+            "declared": report.declared_count,
+            "renamed": len(report.renamed),
+            "failures": len(report.failures),
+        },
+    )
+    return report
