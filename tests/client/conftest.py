@@ -8,6 +8,7 @@ import pytest
 
 from leveret.testing import Broker
 from tests.client.amqp_server import AmqpServer
+from tests.client.topology_scene import Scene, scene_on
 from tests.conformance.rabbitmq_node import running_rabbitmq
 from tests.conformance.server_process import free_port
 
@@ -32,3 +33,10 @@ def amqp_server(request: pytest.FixtureRequest) -> AmqpServer:
     """Each test that asks for it runs twice. RabbitMQ is started for the first test that needs it, once a session."""
     server: AmqpServer = request.getfixturevalue(f"_{request.param}")
     return server
+
+
+@pytest.fixture
+def scene(amqp_server: AmqpServer) -> Iterator[Scene]:
+    """A virtual host that only this test uses."""
+    with scene_on(amqp_server) as made:
+        yield made

@@ -8,7 +8,7 @@ from leveret.client.topology.files import InvalidTopology, dump_topology, parse_
 from leveret.client.topology.handle import QueueCounts, QueueHandle
 from leveret.client.topology.manager import Topology
 from leveret.client.topology.records import Binding, Exchange, Queue
-from leveret.client.topology.recovery import RecoveryFailure, RecoveryReport
+from leveret.client.topology.recovery import RecoveryFailure, RecoveryReport, TopologyIncomplete
 from leveret.client.topology.retry import Retry, Step, retry_count
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Step",
     "Topology",
     "TopologyConflict",
+    "TopologyIncomplete",
     "dump_topology",
     "parse_topology",
     "read_topology",

@@ -32,6 +32,8 @@ class Cache:
         self._doubted: set[Key] = set()
         # What made the broker end the connection when it was declared again, and how it said so.
         self._breakers: dict[Key, ClientError] = {}
+        # Whether the last recovery ended the connection, and nobody knows by what.
+        self.is_careful = False
         # How many consumers of this client a queue has that deletes itself after the last.
         self._consumers: dict[QueueHandle, int] = {}
 
@@ -101,6 +103,10 @@ class Cache:
     def doubt(self, thing: Thing) -> None:
         """Known, but perhaps gone from the broker: the next declare asks it again."""
         self._doubted.add(self._key(thing))
+
+    def doubt_everything(self) -> None:
+        everything: list[Thing] = [*self.exchanges, *(handle.queue for handle in self.handles), *self.bindings]
+        self._doubted.update(self._key(thing) for thing in everything)
 
     def doubt_queue(self, handle: QueueHandle) -> None:
         """With the queue its bindings are gone."""

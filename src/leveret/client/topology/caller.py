@@ -7,7 +7,7 @@ Owned by the manager; recovery has one of its own, over the connection that is j
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -76,10 +76,21 @@ class Caller:
                     return await self._ask(make, what, until)
                 except ConnectionLost as lost:
                     if not self._repeats or lost.code not in (None, CONNECTION_FORCED):
-                        lost.add_note(f"while asking about {what}")
                         raise
         finally:
             self._turn.release()
+
+    async def call_all(self, methods: Sequence[Method], what: str, until: Until) -> list[Method]:
+        """Asks all of it in one go, for a connection that is far away. The channel ends with the first that is refused,
+        and then nobody knows which it was; whoever calls this asks one by one after that."""
+        async with self._turn:
+            channel = await self._opened(what, until)
+            calls = (channel.call(method, until.left(what)) for method in methods)
+            answers = await asyncio.gather(*calls, return_exceptions=True)
+        failure = next((answer for answer in answers if isinstance(answer, BaseException)), None)
+        if failure is not None:
+            raise failure
+        return [answer for answer in answers if isinstance(answer, Method)]
 
     async def _ask(self, make: Callable[[], Method], what: str, until: Until) -> Method:
         channel = await self._opened(what, until)

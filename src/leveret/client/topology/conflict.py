@@ -15,7 +15,10 @@ _TEXT: Final = re.compile(
     r"inequivalent arg '(?P<argument>.+?)' for .*: received (?P<declared>.+) but current is (?P<existing>.+)$",
     re.DOTALL,
 )
-_VALUE: Final = re.compile(r"^(?:the value )?'(?P<value>.*)'(?: of type '\w+')?$", re.DOTALL)
+_VALUES: Final = (
+    re.compile(r"^the value '(?P<value>.*)' of type '\w+'$", re.DOTALL),
+    re.compile(r"^'(?P<value>.*)'$", re.DOTALL),
+)
 
 
 class TopologyConflict(ChannelClosed):
@@ -61,9 +64,10 @@ def conflict_from(thing: str, error: ChannelClosed) -> TopologyConflict | None:
 
 def _value(text: str) -> str | None:
     """The value without the broker's words around it; its word for no value is none."""
-    found = _VALUE.match(text)
-    if found is not None:
-        return found["value"]
+    for form in _VALUES:
+        found = form.match(text)
+        if found is not None:
+            return found["value"]
     return None if text == "none" else text
 
 

@@ -86,6 +86,9 @@ def _telling(things: Iterable[Thing]) -> list[Thing]:
 def _differences(here: Exchange | Queue, there: Thing) -> Iterable[Difference]:
     assert not isinstance(there, Binding)
     for field in _FIELDS[type(here)]:
+        # Brokers make no queue durable that goes with its connection, and do not mind being asked.
+        if field == "durable" and isinstance(here, Queue) and here.exclusive:
+            continue
         if getattr(here, field) != getattr(there, field):
             yield Difference(here, field, getattr(here, field), getattr(there, field))
     for name in sorted({*here.arguments, *there.arguments}):

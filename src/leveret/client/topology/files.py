@@ -89,8 +89,9 @@ def convert(document: Any, wanted: type[T], place: str = "") -> T:
     except msgspec.ValidationError as error:
         found = _PLACE.match(str(error))
         assert found is not None
-        parts = [part for part in (place, found["place"]) if part]
-        raise InvalidTopology(".".join(parts), found["text"]) from None
+        inner = found["place"] or ""
+        dot = "." if place and inner and not inner.startswith("[") else ""
+        raise InvalidTopology(f"{place}{dot}{inner}", found["text"]) from None
 
 
 def dump_topology(things: Sequence[Thing | Retry], format: str = "toml") -> str:

@@ -11,7 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from leveret.client.errors import ChannelClosed
+from leveret.client.channel import Channel
+from leveret.client.errors import ChannelClosed, ClientError
+from leveret.client.link import Link
 from leveret.client.topology.cache import Cache
 from leveret.client.topology.caller import Caller, OpenChannel, Until
 from leveret.client.topology.checks import check
@@ -21,7 +23,13 @@ from leveret.client.topology.files import dump_topology, read_topology
 from leveret.client.topology.handle import QueueCounts, QueueHandle
 from leveret.client.topology.methods import Thing, declaring, deleting, looking
 from leveret.client.topology.records import Binding, Exchange, Queue
-from leveret.client.topology.recovery import NOT_FOUND, RESOURCE_LOCKED, RecoveryReport, redeclare
+from leveret.client.topology.recovery import (
+    NOT_FOUND,
+    RESOURCE_LOCKED,
+    RecoveryReport,
+    TopologyIncomplete,
+    redeclare,
+)
 from leveret.client.topology.retry import Retry
 from leveret.wire.queue_methods import QueueDeclareOk
 
@@ -35,11 +43,16 @@ class Topology:
     """`open_channel` gives an open channel of the connection, as Connection.channel does. `deadline_s` is for each
     call that names none of its own."""
 
+    # A part of the connection that is restored first.
+    rank = 0
+    name = "topology"
+
     def __init__(self, open_channel: OpenChannel, *, virtual_host: str = "/", deadline_s: float = DEADLINE_S) -> None:
         self._caller = Caller(open_channel)
         self._cache = Cache()
         self._virtual_host = virtual_host
         self._deadline_s = deadline_s
+        self.last_recovery: RecoveryReport | None = None
 
     # ---- what is known
 
@@ -216,14 +229,31 @@ class Topology:
 
     # ---- for the connection and its consumers
 
+    async def restore(self, link: Link) -> None:
+        """The connection has a new link. Raises TopologyIncomplete when all the rest is declared."""
+
+        async def open_channel(deadline_s: float | None) -> Channel:
+            return await Channel.open(link, self._deadline_s if deadline_s is None else deadline_s)
+
+        report = await self.recover(open_channel)
+        if report.failures:
+            raise TopologyIncomplete(report)
+
+    def lost(self, reason: ClientError) -> None:
+        """Nothing to do: whoever asks something waits for the next link."""
+
+    async def stop(self, reason: ClientError) -> None:
+        """The channel ends with the connection, and with it all who wait."""
+
     async def recover(self, open_channel: OpenChannel) -> RecoveryReport:
         """Declares everything again over a connection that has just come up. What cannot be had is in the report, and
         is tried again at the next time. Raises ConnectionLost if the connection goes again."""
         caller = Caller(open_channel, repeats=False)
         try:
-            return await redeclare(self._cache, caller, self._deadline_s)
+            self.last_recovery = await redeclare(self._cache, caller, self._deadline_s)
         finally:
             await caller.close()
+        return self.last_recovery
 
     def consumer_added(self, queue: str | QueueHandle) -> None:
         """Once for each consumer, not again when it is resumed after a reconnect."""

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
-from leveret.client.errors import ChannelClosed, ClientError, ConnectionLost
+from leveret.client.errors import ChannelClosed, ClientError, ConnectionLost, DeadlineExceeded
 from leveret.client.topology.cache import Cache
 from leveret.client.topology.caller import CONNECTION_FORCED, Caller, Until
 from leveret.client.topology.handle import QueueCounts, QueueHandle
@@ -20,12 +21,17 @@ from leveret.client.topology.records import describe
 from leveret.wire.method import Method
 from leveret.wire.queue_methods import QueueDeclareOk
 
-__all__ = ["RecoveryFailure", "RecoveryReport", "redeclare"]
+__all__ = ["RecoveryFailure", "RecoveryReport", "TopologyIncomplete", "redeclare"]
 
 NOT_FOUND: Final = 404
 RESOURCE_LOCKED: Final = 405
 # An exclusive queue belongs to our old connection until the broker has noticed its end.
 LOCKED_PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+
+# Declares under way at once.
+AT_ONCE_MAX: Final = 256
+# After so many answers that did not come no more are waited for.
+LATE_MAX: Final = 3
 
 log = logging.getLogger("leveret.client.topology")
 
@@ -51,6 +57,14 @@ class RecoveryReport(msgspec.Struct):
         return "\n".join([*parts, *(f"failed: {failure}" for failure in self.failures)])
 
 
+class TopologyIncomplete(ClientError):
+    """Something could not be declared again after a reconnect; `report` has everything."""
+
+    def __init__(self, report: RecoveryReport) -> None:
+        super().__init__("\n".join(f"not declared again: {failure}" for failure in report.failures))
+        self.report = report
+
+
 class _Recovery:
     """One run."""
 
@@ -61,13 +75,42 @@ class _Recovery:
         self.report = RecoveryReport()
 
     async def run(self) -> RecoveryReport:
-        for exchange in self.cache.exchanges:
-            await self.attempt(exchange)
-        for handle in self.cache.handles:
-            await self.attempt(handle.queue, handle)
-        for binding in self.cache.bindings:
-            await self.attempt(binding)
+        self.cache.doubt_everything()
+        await self.together([(exchange, None) for exchange in self.cache.exchanges])
+        await self.together([(handle.queue, handle) for handle in self.cache.handles])
+        await self.together([(binding, None) for binding in self.cache.bindings])
         return self.report
+
+    async def together(self, things: Sequence[tuple[Thing, QueueHandle | None]]) -> None:
+        """Many at once, as long as nothing is refused; what needs a closer look goes one by one."""
+        alone: list[tuple[Thing, QueueHandle | None]] = []
+        rest: list[tuple[Thing, QueueHandle | None]] = []
+        for thing, handle in things:
+            (alone if self.needs_care(thing, handle) else rest).append((thing, handle))
+        for start in range(0, len(rest), AT_ONCE_MAX):
+            part = rest[start : start + AT_ONCE_MAX]
+            try:
+                methods = [declaring(thing) for thing, _ in part]
+                answers = await self.caller.call_all(methods, f"{len(part)} declares", Until(self.deadline_s))
+            except (ChannelClosed, DeadlineExceeded):
+                alone += part
+            except ConnectionLost as lost:
+                # The next time we want to know which of them it was.
+                self.cache.is_careful = is_blamed(lost)
+                raise
+            else:
+                for (thing, handle), answer in zip(part, answers, strict=True):
+                    if handle is not None:
+                        self.declared(handle, answer)
+                    self.succeeded(thing)
+        for thing, handle in alone:
+            await self.attempt(thing, handle)
+
+    def needs_care(self, thing: Thing, handle: QueueHandle | None) -> bool:
+        if self.cache.is_careful or self.cache.breaker(thing) is not None:
+            return True
+        # A queue whose name may change, or which our old connection may still have.
+        return handle is not None and (handle.is_server_named or handle.queue.exclusive)
 
     async def attempt(self, thing: Thing, handle: QueueHandle | None = None) -> None:
         # Asking for it ended the last connection; it would end each one that comes.
@@ -80,16 +123,14 @@ class _Recovery:
                 await self.ask(declaring(thing), thing)
             else:
                 await self.queue(handle)
-        except ChannelClosed as error:
-            self.cache.doubt(thing)
+        except (ChannelClosed, DeadlineExceeded) as error:
             self.failed(thing, error)
         except ConnectionLost as lost:
-            if lost.code not in (None, CONNECTION_FORCED):
+            if is_blamed(lost):
                 self.cache.blame(thing, lost)
             raise
         else:
-            self.cache.trust(thing)
-            self.report.declared_count += 1
+            self.succeeded(thing)
 
     async def queue(self, handle: QueueHandle) -> None:
         queue = handle.queue
@@ -125,16 +166,27 @@ class _Recovery:
             self.report.renamed[handle.name] = answer.queue
             handle.rename(answer.queue)
 
+    def succeeded(self, thing: Thing) -> None:
+        self.cache.trust(thing)
+        self.report.declared_count += 1
+
     def failed(self, thing: Thing, error: ClientError) -> None:
         self.report.failures.append(RecoveryFailure(thing, error))
-        log.warning(
-            "could not declare %s again", describe(thing), extra={"thing": describe(thing), "error": str(error)}
-        )
+        log.warning("not declared again", extra={"thing": describe(thing), "reason": str(error)})
+        late = sum(isinstance(failure.error, DeadlineExceeded) for failure in self.report.failures)
+        if late >= LATE_MAX and isinstance(error, DeadlineExceeded):
+            raise error
+
+
+def is_blamed(lost: ConnectionLost) -> bool:
+    """Whether the broker ended the connection because of what was asked on it."""
+    return lost.code not in (None, CONNECTION_FORCED)
 
 
 async def redeclare(cache: Cache, caller: Caller, deadline_s: float) -> RecoveryReport:
     """Raises ConnectionLost or DeadlineExceeded if the connection does not carry it through."""
     report = await _Recovery(cache, caller, deadline_s).run()
+    cache.is_careful = False
     log.info(
         "topology declared again",
         extra={
