@@ -14,13 +14,13 @@ from tests.conformance.server_process import free_port
 
 
 @pytest.fixture(scope="session")
-def _leveret() -> Iterator[AmqpServer]:
+def leveret_server() -> Iterator[AmqpServer]:
     with Broker() as broker:
         yield AmqpServer("leveret", broker.host, broker.port, broker.management_url, broker=broker)
 
 
 @pytest.fixture(scope="session")
-def _rabbitmq() -> Iterator[AmqpServer]:
+def rabbitmq_server() -> Iterator[AmqpServer]:
     port = free_port()
     # Numbers are to appear soon after something has happened.
     configuration = f"management.tcp.port = {port}\nmanagement.tcp.ip = 127.0.0.1\ncollect_statistics_interval = 500\n"
@@ -31,7 +31,7 @@ def _rabbitmq() -> Iterator[AmqpServer]:
 @pytest.fixture(scope="session", params=["leveret", "rabbitmq"])
 def amqp_server(request: pytest.FixtureRequest) -> AmqpServer:
     """Each test that asks for it runs twice. RabbitMQ is started for the first test that needs it, once a session."""
-    server: AmqpServer = request.getfixturevalue(f"_{request.param}")
+    server: AmqpServer = request.getfixturevalue(f"{request.param}_server")
     return server
 
 

@@ -15,8 +15,8 @@ HEAD = "PRECONDITION_FAILED - inequivalent arg "
     [
         ("'durable' for queue 'q' in vhost '/': received 'false' but current is 'true'", "durable", "false", "true"),
         (
-            "'x-message-ttl' for queue 'q' in vhost '/': received the value '5' of type 'signedint' but current is none",
-            "x-message-ttl",
+            "'x-expires' for queue 'q' in vhost '/': received the value '5' of type 'signedint' but current is none",
+            "x-expires",
             "5",
             None,
         ),

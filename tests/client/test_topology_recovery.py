@@ -11,6 +11,7 @@ from leveret.client.connection import Connection
 from leveret.client.topology import Binding, Exchange, Queue, Topology, TopologyConflict
 from leveret.wire.channel_methods import ChannelClose
 from leveret.wire.exchange_methods import ExchangeBind, ExchangeDeclare
+from leveret.wire.method import Method
 from leveret.wire.queue_methods import QueueBind, QueueDeclare
 from tests.client.topology_scene import Overheard, Scene, cut, cut_and_restored
 
@@ -182,5 +183,27 @@ def test_hundreds_are_restored_in_a_few_steps(scene: Scene) -> None:
         report = await topology.recover(wire.channel)
         assert report.declared_count == 599
         assert [failure.thing for failure in report.failures] == [Binding("shop", "q5", "k")]
+
+    scene.run(script)
+
+
+def test_an_exchange_that_goes_while_we_recover_is_made_once_more(scene: Scene) -> None:
+    class Meddling(Overheard):
+        """Somebody deletes the exchange just before it is bound."""
+
+        def sending(self, method: Method) -> None:
+            if isinstance(method, QueueBind) and sum(isinstance(sent, QueueBind) for sent in self.sent) < 2:
+                other = scene.pika()
+                other.channel().exchange_delete("brief")
+                other.close()
+
+    async def script(connection: Connection, topology: Topology) -> None:
+        brief = Exchange("brief", "fanout", auto_delete=True)
+        await topology.declare(brief, ORDERS, Binding("brief", "orders"))
+        wire = Meddling(connection)
+        report = await topology.recover(wire.channel)
+        assert report.failures == []
+        assert wire.opened_count == 3
+        assert scene.routes() == {("brief", "orders", "")}
 
     scene.run(script)

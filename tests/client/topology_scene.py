@@ -7,11 +7,13 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import pika
 
+from leveret.client import events
 from leveret.client.connection import Connection, connect
 from leveret.client.topology import Topology
 from leveret.wire.method import Method
@@ -19,6 +21,18 @@ from tests.client.amqp_server import AmqpServer
 
 T = TypeVar("T")
 WAIT_S = 30.0
+
+
+def _attached(connection: Connection) -> Topology:
+    topology = Topology(connection.channel, virtual_host=connection.address.vhost)
+    connection.attach(topology)
+    return topology
+
+
+if not hasattr(Connection, "topology"):
+    # Until a connection makes one itself; then this counts for nothing and can go.
+    Connection.topology = cached_property(_attached)
+    Connection.topology.__set_name__(Connection, "topology")
 
 
 @dataclass(frozen=True)
@@ -46,9 +60,6 @@ class Scene:
     @asynccontextmanager
     async def connected(self, **options: Any) -> AsyncIterator[Connection]:
         async with connect(self.url, **options) as connection:
-            if not hasattr(connection, "topology"):
-                connection.topology = Topology(connection.channel, virtual_host=self.virtual_host)
-                connection.attach(connection.topology)
             yield connection
 
     def pika(self) -> pika.BlockingConnection:
@@ -95,12 +106,16 @@ class Overheard:
         self.sent: list[Method] = []
         self.opened_count = 0
 
+    def sending(self, method: Method) -> None:
+        """For whoever wants to meddle."""
+
     async def channel(self, deadline_s: float | None = None) -> Any:
         channel = await self._connection.channel(deadline_s)
         self.opened_count += 1
         call = channel.call
 
         async def noted(method: Method, deadline_s: float | None = None) -> Any:
+            self.sending(method)
             self.sent.append(method)
             return await call(method, deadline_s)
 
@@ -116,9 +131,10 @@ def cut(connection: Connection) -> None:
 
 
 async def cut_and_restored(connection: Connection) -> None:
-    before = connection.reconnects_total
+    """Returns when everything is as it was."""
+    heard = connection.events()
     cut(connection)
     async with asyncio.timeout(WAIT_S):
-        while connection.reconnects_total == before:
-            await asyncio.sleep(0.01)
-        await connection.ready()
+        async for event in heard:
+            if isinstance(event, events.Restored):
+                return

@@ -59,6 +59,11 @@ class Cache:
         found = self._named.get(name)
         return found or next((handle for handle in self._unnamed if handle.knows(name)), None)
 
+    def exchanges_of(self, binding: Binding) -> list[Exchange]:
+        """The exchanges at its ends, as far as they were declared."""
+        names = [binding.source, str(binding.destination)] if binding.to == "exchange" else [binding.source]
+        return [self._exchanges[name] for name in names if name in self._exchanges]
+
     def has(self, thing: Thing) -> bool:
         """Whether exactly this was declared, and nobody doubts that it is still there."""
         if self._key(thing) in self._doubted:

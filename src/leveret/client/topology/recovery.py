@@ -17,7 +17,7 @@ from leveret.client.topology.cache import Cache
 from leveret.client.topology.caller import CONNECTION_FORCED, Caller, Until
 from leveret.client.topology.handle import QueueCounts, QueueHandle
 from leveret.client.topology.methods import Thing, declaring, looking
-from leveret.client.topology.records import describe
+from leveret.client.topology.records import Binding, describe
 from leveret.wire.method import Method
 from leveret.wire.queue_methods import QueueDeclareOk
 
@@ -119,10 +119,12 @@ class _Recovery:
             self.failed(thing, known)
             return
         try:
-            if handle is None:
-                await self.ask(declaring(thing), thing)
-            else:
+            if handle is not None:
                 await self.queue(handle)
+            elif isinstance(thing, Binding):
+                await self.bind(thing)
+            else:
+                await self.ask(declaring(thing), thing)
         except (ChannelClosed, DeadlineExceeded) as error:
             self.failed(thing, error)
         except ConnectionLost as lost:
@@ -155,6 +157,18 @@ class _Recovery:
             else:
                 self.declared(handle, answer)
                 return
+
+    async def bind(self, binding: Binding) -> None:
+        try:
+            await self.ask(declaring(binding), binding)
+        except ChannelClosed as error:
+            if error.code != NOT_FOUND:
+                raise
+            # While the broker takes our old connection's queues away, exchanges that delete themselves go with them;
+            # perhaps after they were declared again here.
+            for exchange in self.cache.exchanges_of(binding):
+                await self.ask(declaring(exchange), exchange)
+            await self.ask(declaring(binding), binding)
 
     async def ask(self, method: Method, about: Thing | QueueHandle) -> Method:
         return await self.caller.call(lambda: method, about, Until(self.deadline_s))
