@@ -175,6 +175,8 @@ def test_looking_makes_nothing(scene: Scene) -> None:
     async def script(connection: Connection, topology: Topology) -> None:
         assert not await topology.exists(ORDERS)
         assert not await topology.exists(SHOP)
+        with pytest.raises(ValueError, match="use the queue's handle"):
+            await topology.exists(Queue())
         with pytest.raises(ChannelClosed) as missing:
             await topology.counts("orders")
         assert missing.value.code == 404

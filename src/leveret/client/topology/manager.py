@@ -164,6 +164,8 @@ class Topology:
 
     async def exists(self, thing: Exchange | Queue | QueueHandle, *, deadline_s: float | None = None) -> bool:
         """Whether the broker has an exchange or queue of this name, however it was declared. Makes nothing."""
+        if not thing.name:
+            raise ValueError("only what has a name can be looked for; use the queue's handle")
         try:
             await self._caller.call(partial(looking, thing), thing, self._until(deadline_s))
         except ChannelClosed as error:
