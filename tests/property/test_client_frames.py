@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from hypothesis import given
@@ -116,7 +117,7 @@ def told(got: Delivery) -> tuple[Any, ...]:
 
 def cut(octets: bytes, places: list[int]) -> list[bytes]:
     bounds = [0, *sorted(place % (len(octets) + 1) for place in places), len(octets)]
-    return [octets[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+    return [octets[start:end] for start, end in itertools.pairwise(bounds)]
 
 
 @given(st.lists(GOOD, max_size=12), st.lists(st.integers(0, 10_000), max_size=12))
