@@ -35,14 +35,19 @@ from leveret.wire.method import Method
 GOODBYE = 200
 CLOSE_DEADLINE_S = 5.0
 
+# What is done with an answer for which nobody waits any more.
+Unclaimed = Callable[[Any], None]
+
 
 class Channel:
     def __init__(self, link: Link, number: int, deadline_s: float) -> None:
         self._link = link
         self.number = number
         self._deadline_s = deadline_s
-        # Who waits for an answer, the first first.
-        self._asked: deque[asyncio.Future[Any]] = deque()
+        # Who waits for an answer, the first first. One who was cancelled keeps his place: the answer comes.
+        self._asked: deque[tuple[asyncio.Future[Any], Unclaimed | None]] = deque()
+        # Our channel.close is sent: nothing may follow it, and the number is in use until it is answered.
+        self._close_sent = False
         self.closed_by: ClientError | None = None
         self._on_end: list[Callable[[ClientError], None]] = []
         # Called when the broker cancels a consumer, by its tag.
@@ -50,14 +55,19 @@ class Channel:
         self.lane: Lane = link.add_channel(number, self._handle, self._end)
 
     @classmethod
-    async def open(cls, link: Link, deadline_s: float) -> Channel:
-        """Raises ConnectionLost if the link is gone, ClientError if it has no channel left."""
+    async def open(cls, link: Link, deadline_s: float, open_deadline_s: float | None = None) -> Channel:
+        """`deadline_s` is for all questions to come, and for this one unless it has one of its own. Raises
+        ConnectionLost if the link is gone, ClientError if it has no channel left."""
         link.check()
         number = link.free_number()
         if not number:
             raise ClientError(f"all {link.agreed.channel_max} channels of the connection are in use")
         channel = cls(link, number, deadline_s)
-        await channel.call(ChannelOpen())
+        try:
+            await channel.call(ChannelOpen(), open_deadline_s)
+        except BaseException:
+            channel.give_up(ClientClosed("it was given up before it was open"))
+            raise
         return channel
 
     @property
@@ -72,6 +82,8 @@ class Channel:
         """Raises what the channel ended with, if it did."""
         if self.closed_by is not None:
             raise again(self.closed_by)
+        if self._close_sent:
+            raise ClientClosed("the channel is being closed")
 
     def on_end(self, call: Callable[[ClientError], None]) -> None:
         """Calls this once with the reason when the channel ends; at once if it has."""
@@ -85,18 +97,38 @@ class Channel:
     async def call(self, method: Method, deadline_s: float | None = None) -> Any:
         """The broker's answer. Raises ChannelClosed if it says no, ConnectionLost, or DeadlineExceeded: then the
         channel is given up, because an answer may come later."""
+        return await self._answered(self._ask(method), method, deadline_s)
+
+    def _ask(self, method: Method, unclaimed: Unclaimed | None = None) -> asyncio.Future[Any]:
         self.check()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._link.send(self.number, method)
-        self._asked.append(answer)
+        self._asked.append((answer, unclaimed))
+        return answer
+
+    async def _answered(
+        self,
+        answer: asyncio.Future[Any],
+        method: Method,
+        deadline_s: float | None,
+        unclaimed: Unclaimed | None = None,
+    ) -> Any:
         seconds = self._deadline_s if deadline_s is None else deadline_s
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds) as limit:
                 return await answer
         except TimeoutError:
+            # The channel may have ended with the deadline of another question.
+            if not limit.expired():
+                raise
             late = DeadlineExceeded(f"the broker did not answer {method_name(method.METHOD)} within {seconds:g} s")
             self.give_up(late)
             raise late from None
+        except asyncio.CancelledError:
+            # In the very moment in which the answer came.
+            if unclaimed is not None and not answer.cancelled() and answer.exception() is None:
+                unclaimed(answer.result())
+            raise
 
     def send(self, method: Method) -> None:
         """For what has no answer."""
@@ -113,30 +145,37 @@ class Channel:
         method = decode_method(method_id, arguments)
         if isinstance(method, ChannelClose):
             self._link.send(self.number, ChannelCloseOk())
-            self._link.drop_channel(self.number)
+            if not self._close_sent:
+                self._link.drop_channel(self.number)
             cause = method.class_id << 16 | method.method_id
             self._end(ChannelClosed(method.reply_code, method.reply_text, method_name(cause) if cause else None))
         elif isinstance(method, BasicCancel):
+            self.lane.sinks.pop(method.consumer_tag.encode("utf-8", "surrogateescape"), None)
             cancelled = self._on_cancel.pop(method.consumer_tag, None)
             if cancelled is not None:
                 cancelled()
         elif isinstance(method, ChannelFlow):
             self._link.send(self.number, ChannelFlowOk(method.active))
         else:
+            if isinstance(method, ChannelCloseOk):
+                self._link.drop_channel(self.number)
             self._answer(method)
 
     def _handle_late(self, method_id: int) -> None:
-        """Given up: only the end counts, with which the number is free again."""
+        """Given up: only the answer to our close counts, with which the number is free again. The broker's own close
+        may have crossed it, and it answers nevertheless."""
         if method_id == ChannelClose.METHOD:
             self._link.send(self.number, ChannelCloseOk())
-        if method_id in (ChannelClose.METHOD, ChannelCloseOk.METHOD):
+        elif method_id == ChannelCloseOk.METHOD:
             self._link.drop_channel(self.number)
 
     def _answer(self, answer: Any) -> None:
         if self._asked:
-            waiting = self._asked.popleft()
+            waiting, unclaimed = self._asked.popleft()
             if not waiting.done():
                 waiting.set_result(answer)
+            elif unclaimed is not None:
+                unclaimed(answer)
         else:
             self._link.fail(ConnectionLost(f"the broker answered what nobody asked: {type(answer).__name__}"))
 
@@ -145,8 +184,10 @@ class Channel:
     async def confirm(self) -> None:
         """From now on the broker confirms what is published here. Asking twice does nothing."""
         if not self.lane.confirming:
-            await self.call(ConfirmSelect())
+            answer = self._ask(ConfirmSelect())
+            # The broker counts what is written after the question, not after its answer.
             self.lane.confirming = True
+            await self._answered(answer, ConfirmSelect(), None)
 
     async def prefetch(self, count: int) -> None:
         """How many unsettled deliveries the consumers to come on this channel may have each; 0 is any number."""
@@ -154,7 +195,13 @@ class Channel:
 
     async def get(self, queue: str, no_ack: bool = False, deadline_s: float | None = None) -> Delivery | None:
         """One message, or None if there is none."""
-        answer = await self.call(BasicGet(queue, no_ack), deadline_s)
+        question = BasicGet(queue, no_ack)
+
+        def give_back(answer: Any) -> None:
+            if isinstance(answer, Delivery) and not answer.is_stale and not no_ack:
+                answer.nack(requeue=True)
+
+        answer = await self._answered(self._ask(question, give_back), question, deadline_s, give_back)
         return answer if isinstance(answer, Delivery) else None
 
     async def consume(
@@ -176,37 +223,61 @@ class Channel:
             self._on_cancel[tag] = on_cancel
         try:
             await self.call(BasicConsume(queue, tag, no_ack=no_ack, exclusive=exclusive, arguments=arguments or {}))
-        except BaseException:
-            self.lane.sinks.pop(sink.tag, None)
+        except BaseException as error:
             self._on_cancel.pop(tag, None)
+            if isinstance(error, asyncio.CancelledError) and self.is_open:
+                self._withdraw(sink, no_ack)
+            else:
+                self.lane.sinks.pop(sink.tag, None)
             raise
+
+    def _withdraw(self, sink: Sink, no_ack: bool) -> None:
+        """Whoever wanted this consumer does not wait for it: it is cancelled, and what came for it goes back."""
+
+        def give_back(_: Any) -> None:
+            self.lane.sinks.pop(sink.tag, None)
+            while sink.items and not no_ack:
+                sink.items.popleft().nack(requeue=True)
+
+        sink.wake = None
+        with contextlib.suppress(ClientError):
+            self._ask(BasicCancel(sink.tag.decode("utf-8", "surrogateescape")), give_back).cancel()
 
     async def cancel(self, sink: Sink, deadline_s: float | None = None) -> None:
         """No more deliveries; those that are in the sink remain."""
-        tag = sink.tag.decode("utf-8", "surrogateescape")
-        self._on_cancel.pop(tag, None)
-        try:
-            await self.call(BasicCancel(tag), deadline_s)
-        finally:
+        question = BasicCancel(sink.tag.decode("utf-8", "surrogateescape"))
+        self._on_cancel.pop(question.consumer_tag, None)
+
+        def forget(_: Any) -> None:
             self.lane.sinks.pop(sink.tag, None)
+
+        await self._answered(self._ask(question, forget), question, deadline_s, forget)
+        forget(None)
 
     # ---- the end
 
     async def close(self, deadline_s: float = CLOSE_DEADLINE_S) -> None:
-        if self.closed_by is not None:
+        """Closing twice does nothing. It is closed when this is cancelled, too."""
+        if self.closed_by is not None or self._close_sent:
             return
-        with contextlib.suppress(ClientError):
-            await self.call(ChannelClose(GOODBYE, "goodbye"), deadline_s)
-        self._link.drop_channel(self.number)
-        self._end(ClientClosed("the channel was closed"))
+        question = ChannelClose(GOODBYE, "goodbye")
+        answer = self._ask(question)
+        self._close_sent = True
+        self.lane.is_open = False
+        try:
+            with contextlib.suppress(ClientError):
+                await self._answered(answer, question, deadline_s)
+        finally:
+            self._end(ClientClosed("the channel was closed"))
 
     def give_up(self, reason: ClientError) -> None:
         """Nobody knows any more what the broker thinks of this channel: it is closed without waiting. Its number is not
         used again before the broker has answered."""
         if self.closed_by is not None:
             return
-        with contextlib.suppress(ClientError):
-            self.send(ChannelClose(GOODBYE, "given up"))
+        if not self._close_sent:
+            self._close_sent = True
+            self._link.send(self.number, ChannelClose(GOODBYE, "given up"))
         self._end(reason)
 
     def _end(self, reason: ClientError) -> None:
@@ -214,11 +285,15 @@ class Channel:
             return
         self.closed_by = reason
         self.lane.is_open = False
-        for waiting in self._asked:
+        # What comes for them from now on is of nobody, and will come again.
+        self.lane.sinks.clear()
+        self._on_cancel.clear()
+        for waiting, _ in self._asked:
             if not waiting.done():
                 waiting.set_exception(reason)
                 # Whoever asked may have been cancelled: then nobody looks.
                 waiting.exception()
+        self._asked.clear()
         calls, self._on_end = self._on_end, []
         for call in calls:
             call(reason)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random
 from collections.abc import AsyncIterator, Generator, Sequence
@@ -117,6 +116,8 @@ class Connection:
                     self.check()
                     if self._link is not None and not self._link.ended.done():
                         return self._link
+                    if self._closing:
+                        raise ClientClosed("the connection is being closed")
                     # It has ended in this very turn: whoever looks after it is about to notice.
                     await asyncio.sleep(0)
         except TimeoutError:
@@ -124,8 +125,10 @@ class Connection:
 
     async def channel(self, deadline_s: float | None = None) -> Channel:
         """A channel of one's own. It does not come back when the connection is lost."""
-        link = await self.ready(deadline_s)
-        return await Channel.open(link, self.options.deadline_s if deadline_s is None else deadline_s)
+        seconds = self.options.deadline_s if deadline_s is None else deadline_s
+        due = self._loop.time() + seconds
+        link = await self.ready(seconds)
+        return await Channel.open(link, self.options.deadline_s, max(due - self._loop.time(), 0.001))
 
     def check(self) -> None:
         """Raises why the connection is closed, if it is."""
@@ -173,6 +176,7 @@ class Connection:
                 link = await open_link(address, self.options)
             except AuthenticationFailed as error:
                 if at_once:
+                    error.attempts = [*failures, (str(address), str(error))]
                     raise
                 # It may be that the broker has just started and does not know us yet.
                 failure: ConnectionFailed = error
@@ -197,15 +201,25 @@ class Connection:
         self._recovery.opened(self._loop.time())
         self.tell(events.Opened(str(self.address)))
         problems = 0
-        for part in list(self._parts):
+        done: list[Part] = []
+        # Parts come and go meanwhile.
+        while (part := next((one for one in self._parts if one not in done), None)) is not None:
+            done.append(part)
+            problem: Exception | None = None
             try:
                 await part.restore(link)
             except ClientError as error:
-                if link.ended.done():
-                    return
-                problems += 1
+                problem = error
                 log.error("not restored", extra={"part": part.name, "reason": str(error)})
-                self.tell(events.Problem(part.name, str(error)))
+            except Exception as error:
+                # A mistake of ours; the others go on nevertheless.
+                problem = error
+                log.exception("not restored", extra={"part": part.name, "reason": str(error)})
+            if link.ended.done():
+                return
+            if problem is not None:
+                problems += 1
+                self.tell(events.Problem(part.name, str(problem)))
         if link.ended.done():
             return
         self._recovery.restored()
@@ -219,6 +233,8 @@ class Connection:
                 if self._closing:
                     return
                 pause = self._lose(reason)
+                if pause is None:
+                    break
                 await asyncio.sleep(pause)
                 following = await self._attempts([], at_once=False)
                 if following is None:
@@ -235,7 +251,7 @@ class Connection:
             raise
         await self._stop_parts(ClientClosed(f"recovery was given up: {self._last_reason}"))
 
-    def _lose(self, reason: ClientError) -> float:
+    def _lose(self, reason: ClientError) -> float | None:
         self._opened.clear()
         self._last_reason = str(reason)
         pause = self._recovery.lost(self._loop.time())
@@ -251,20 +267,30 @@ class Connection:
     # ---- the end
 
     async def close(self) -> None:
-        """Stops consumers and producers in an orderly way, then the connection. Closing twice does nothing."""
+        """Stops consumers and producers in an orderly way, then the connection. Closing twice does nothing. Whoever
+        cancels it ends the connection at once."""
         if self._closing:
             return
         self._closing = True
-        await self._stop_parts(ClientClosed("the connection was closed"))
-        if self._task is not None:
+        reason = ClientClosed("the connection was closed")
+        try:
             if self.state is not State.OPEN:
-                self._task.cancel()
+                # Before the parts: none may be restored after it was stopped.
+                await self._stop_looking_after()
+            await self._stop_parts(reason)
             if self._link is not None:
                 await self._link.close(self.options.close_deadline_s)
+        finally:
+            self._end(reason)
+            await self._stop_looking_after()
+
+    async def _stop_looking_after(self) -> None:
+        if self._task is not None:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await self._task
-        self._end(ClientClosed("the connection was closed"))
+            # Not awaited itself: whoever cancels us is not to be mistaken for it.
+            await asyncio.wait((self._task,))
+            if not self._task.cancelled():
+                self._task.exception()
 
     async def _stop_parts(self, reason: ClientError) -> None:
         # Consumers first, the topology last.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -85,33 +86,41 @@ class Events:
     """Tells every listener everything from the moment it began to listen, up to Closed."""
 
     def __init__(self) -> None:
-        self._listeners: set[asyncio.Queue[Event | None]] = set()
+        # Who stops to listen just lets go of his end.
+        self._listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
         self._is_over = False
 
     def tell(self, event: Event) -> None:
-        for queue in self._listeners:
-            if queue.full():
-                queue.get_nowait()
-            queue.put_nowait(event)
+        for listener in self._listeners:
+            listener.hear(event)
         if isinstance(event, Closed):
             self._is_over = True
 
-    def listen(self) -> AsyncIterator[Event]:
+    def listen(self) -> Listener:
         """Listens from now on, not only from the first look."""
-        queue: asyncio.Queue[Event | None] = asyncio.Queue(WAITING_MAX)
+        listener = Listener()
         if self._is_over:
-            queue.put_nowait(Closed("the connection was closed before"))
+            listener.hear(Closed("the connection was closed before"))
         else:
-            self._listeners.add(queue)
-        return self._told(queue)
+            self._listeners.add(listener)
+        return listener
 
-    async def _told(self, queue: asyncio.Queue[Event | None]) -> AsyncIterator[Event]:
-        try:
-            while True:
-                event = await queue.get()
-                assert event is not None
-                yield event
-                if isinstance(event, Closed):
-                    return
-        finally:
-            self._listeners.discard(queue)
+
+class Listener(AsyncIterator[Event]):
+    """One who listens; `async for` over it ends after Closed."""
+
+    def __init__(self) -> None:
+        self._told: asyncio.Queue[Event] = asyncio.Queue(WAITING_MAX)
+        self._is_over = False
+
+    def hear(self, event: Event) -> None:
+        if self._told.full():
+            self._told.get_nowait()
+        self._told.put_nowait(event)
+
+    async def __anext__(self) -> Event:
+        if self._is_over:
+            raise StopAsyncIteration
+        event = await self._told.get()
+        self._is_over = isinstance(event, Closed)
+        return event

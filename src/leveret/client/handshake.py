@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import platform
 from typing import Any
+
+import msgspec
 
 from leveret.client.errors import AuthenticationFailed, ClientError, ConnectionFailed, ConnectionLost
 from leveret.client.link import Link
@@ -29,6 +32,8 @@ CAPABILITIES = {
     "publisher_confirms": True,
 }
 ACCESS_REFUSED, NOT_ALLOWED = 403, 530
+# What 530 says, too, and what has nothing to do with who we are: it may be otherwise later.
+NOT_OUR_LOGIN = ("limit (", " is down", "negotiated ")
 
 
 async def open_link(address: Address, options: Options) -> Link:
@@ -48,9 +53,11 @@ async def open_link(address: Address, options: Options) -> Link:
         if link is not None:
             link.fail(failure)
         raise failure from None
-    except OSError as error:
-        # Of TLS, too: what is wrong with a certificate stands in its text.
-        raise ConnectionFailed(f"{address} cannot be reached: {error.strerror or error}") from error
+    except (OSError, UnicodeError) as error:
+        # Of TLS, too: what is wrong with a certificate stands in its text. UnicodeError is of names that are none.
+        if link is not None:
+            link.fail(ConnectionLost("the handshake was given up"))
+        raise ConnectionFailed(f"{address} cannot be reached: {getattr(error, 'strerror', None) or error}") from error
     except ConnectionLost as error:
         raise _explained(error, address) from error
     except BaseException:
@@ -60,7 +67,7 @@ async def open_link(address: Address, options: Options) -> Link:
 
 
 def _explained(error: ConnectionLost, address: Address) -> ConnectionFailed:
-    if error.code in (ACCESS_REFUSED, NOT_ALLOWED):
+    if error.code in (ACCESS_REFUSED, NOT_ALLOWED) and not any(words in error.reason for words in NOT_OUR_LOGIN):
         return AuthenticationFailed(f"{address} does not let us in: {error.code} {error.reason}")
     return ConnectionFailed(f"{address}: {error}")
 
@@ -78,16 +85,25 @@ async def _log_in(link: Link, address: Address, options: Options) -> None:
     try:
         tune = await _expect(link, ConnectionTune)
     except ConnectionLost as error:
-        if error.code is None:
-            # A broker that tells strangers nothing just hangs up.
+        if error.code is None and not _tells_strangers(link):
+            # It just hangs up.
             raise AuthenticationFailed(f"{address} hung up at the login: a wrong user or password?") from error
         raise
-    agreed = answer_tune(tune, Agreement(options.channel_max, options.frame_max, round(options.heartbeat)))
+    agreed = answer_tune(tune, Agreement(options.channel_max, options.frame_max, math.ceil(options.heartbeat)))
+    if not options.heartbeat:
+        # To the broker 0 is none; only for whoever answers the tune it is no wish.
+        agreed = msgspec.structs.replace(agreed, heartbeat=0)
     link.send(0, agreed)
     link.agree(Agreement(agreed.channel_max, agreed.frame_max, agreed.heartbeat))
-    link.start_heartbeats(min(agreed.heartbeat, options.heartbeat or agreed.heartbeat))
+    link.start_heartbeats(agreed.heartbeat)
     link.send(0, ConnectionOpen(address.vhost))
     await _expect(link, ConnectionOpenOk)
+
+
+def _tells_strangers(link: Link) -> bool:
+    """Whether the broker says so when it does not let somebody in: then a hang-up at the login is something else."""
+    capabilities = link.server_properties.get("capabilities")
+    return isinstance(capabilities, dict) and capabilities.get("authentication_failure_close") is True
 
 
 async def _expect(link: Link, kind: type[Any]) -> Any:

@@ -27,7 +27,7 @@ class Heartbeat:
         self._has_sent = False
         # Nobody reads at present: what comes cannot be heard.
         self.is_deaf = False
-        self._timer = loop.call_later(interval_s / 2, self._look)
+        self._plan(self._seen_at)
 
     def sent(self) -> None:
         self._has_sent = True
@@ -39,10 +39,16 @@ class Heartbeat:
     def stop(self) -> None:
         self._timer.cancel()
 
+    def _plan(self, now: float) -> None:
+        self._due = now + self._interval_s / 2
+        self._timer = self._loop.call_at(self._due, self._look)
+
     def _look(self) -> None:
         now = self._loop.time()
         received = self._received()
-        if received != self._seen or self.is_deaf:
+        # A look that comes late is our own silence: the loop stood still, and what came meanwhile is not read yet.
+        was_asleep = now - self._due >= self._interval_s
+        if received != self._seen or self.is_deaf or was_asleep:
             self._seen, self._seen_at = received, now
         elif now - self._seen_at >= 2 * self._interval_s:
             self._silent(now - self._seen_at)
@@ -50,4 +56,4 @@ class Heartbeat:
         if not self._has_sent:
             self._beat()
         self._has_sent = False
-        self._timer = self._loop.call_later(self._interval_s / 2, self._look)
+        self._plan(now)

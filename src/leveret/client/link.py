@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from leveret.client.errors import ClientError, ConnectionLost, again
 from leveret.client.heartbeat import Heartbeat
@@ -37,6 +38,8 @@ FIRST_FRAME_MAX = 131072
 GOODBYE = 200
 # How long a socket that was closed may try to send the rest.
 LINGER_S = 2.0
+# Methods of channel 0 that wait to be looked at: a broker says one thing at a time.
+TALK_MAX = 8
 
 # What a channel makes of a control method, or of what a get gave.
 Handler = Callable[[int, Any], None]
@@ -57,11 +60,16 @@ class Link(asyncio.BufferedProtocol):
         self._ends: dict[int, Callable[[ClientError], None]] = {}
         self._holders: set[object] = set()
         # Methods of channel 0 that came and nobody has looked at; only during handshakes and the close.
-        self._talk: asyncio.Queue[Method] = asyncio.Queue()
+        self._talk: deque[Method] = deque()
+        # Set when there is something to hear, be it the end; and when the socket takes more, or it has ended.
+        self._heard = asyncio.Event()
         self._is_paused = False
         self._room = asyncio.Event()
         self._room.set()
         self._closing = False
+        # The socket is closed; and the timer that closes it by force.
+        self._gone = asyncio.Event()
+        self._linger: asyncio.TimerHandle | None = None
         self.agreed = Agreement(1, FIRST_FRAME_MAX, 0)
         self.server_properties: dict[str, Any] = {}
         # Why the broker does not read publishes at present.
@@ -73,9 +81,9 @@ class Link(asyncio.BufferedProtocol):
     # ---- the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(PROTOCOL_HEADER)
+        # Not asserted: uvloop's transports do all that asyncio's do, but are none of them.
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.write(PROTOCOL_HEADER)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._view
@@ -87,25 +95,30 @@ class Link(asyncio.BufferedProtocol):
         if reader.bytes_received == 0 and self._chunk[:4] == b"AMQP":
             self.fail(ConnectionLost("the broker speaks another version of AMQP"))
             return
+        problem: HardError | None = None
         try:
-            events = reader.feed(self._chunk, count)
-            for number, method, arguments in events:
+            for number, method, arguments in reader.feed(self._chunk, count):
                 self._dispatch(number, method, arguments)
         except HardError as error:
-            self._refuse(error)
-            return
+            problem = error
+        # Also what stood before a mistake of the broker's: a message that is confirmed need not be sent again.
         for lane in reader.take_answered():
             if lane.owner is not None:
                 lane.owner(lane)
         for sink in reader.take_woken():
             if sink.wake is not None:
                 sink.wake()
+        if problem is not None:
+            self._refuse(problem)
 
     def eof_received(self) -> bool:
         self.fail(ConnectionLost("the broker hung up"))
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._gone.set()
+        if self._linger is not None:
+            self._linger.cancel()
         self.fail(ConnectionLost("the broker hung up" if error is None else f"the connection broke: {error}"))
 
     def pause_writing(self) -> None:
@@ -159,17 +172,8 @@ class Link(asyncio.BufferedProtocol):
 
     async def room(self) -> None:
         """Waits until the socket takes more. Raises what the link ended with."""
-        while self._is_paused:
-            await self.unless_ended(self._room.wait())
-        self.check()
-
-    async def unless_ended(self, awaitable: Any) -> None:
-        """Waits for something of this link, and raises what it ended with if that is first."""
-        waiting = asyncio.ensure_future(awaitable)
-        try:
-            await asyncio.wait((waiting, self.ended), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
+        while self._is_paused and not self.ended.done():
+            await self._room.wait()
         self.check()
 
     def check(self) -> None:
@@ -180,6 +184,8 @@ class Link(asyncio.BufferedProtocol):
 
     def hold_reading(self, holder: object) -> None:
         """Reads nothing until all who hold it have let go: somebody has more than it can take."""
+        if self.ended.done():
+            return
         if not self._holders and self._transport is not None:
             self._transport.pause_reading()
         self._holders.add(holder)
@@ -213,8 +219,11 @@ class Link(asyncio.BufferedProtocol):
             self._block(method.reason)
         elif isinstance(method, ConnectionUnblocked):
             self._block(None)
+        elif len(self._talk) < TALK_MAX:
+            self._talk.append(method)
+            self._heard.set()
         else:
-            self._talk.put_nowait(method)
+            raise HardError(503, f"nobody asked for {type(method).__name__}")
 
     def _block(self, reason: str | None) -> None:
         self.blocked = reason
@@ -232,20 +241,16 @@ class Link(asyncio.BufferedProtocol):
 
     async def hear(self) -> Method:
         """The next method of channel 0. Raises what the link ended with."""
-        if self._talk.empty():
-            waiting = asyncio.ensure_future(self._talk.get())
-            try:
-                await asyncio.wait((waiting, self.ended), return_when=asyncio.FIRST_COMPLETED)
-                if waiting.done():
-                    return waiting.result()
-            finally:
-                waiting.cancel()
+        while not self._talk:
             self.check()
-        return self._talk.get_nowait()
+            self._heard.clear()
+            await self._heard.wait()
+        return self._talk.popleft()
 
     def agree(self, agreed: Agreement) -> None:
         self.agreed = agreed
-        self._reader.frame_max = agreed.frame_max or 2**32 - 1
+        # Never 0, which is no limit: see options.LIMITS.
+        self._reader.frame_max = agreed.frame_max
 
     def start_heartbeats(self, interval_s: float) -> None:
         if interval_s > 0 and not self.ended.done():
@@ -264,11 +269,11 @@ class Link(asyncio.BufferedProtocol):
 
     def free_number(self) -> int:
         """For a new channel, 0 if all are in use."""
-        limit = self.agreed.channel_max or 65535
-        return next((number for number in range(1, limit + 1) if number not in self._handlers), 0)
+        numbers = range(1, self.agreed.channel_max + 1)
+        return next((number for number in numbers if number not in self._handlers), 0)
 
     def add_channel(self, number: int, handler: Handler, end: Callable[[ClientError], None]) -> Lane:
-        lane = Lane(number, self._outbox, (self.agreed.frame_max or FIRST_FRAME_MAX) - FRAME_OVERHEAD_BYTES)
+        lane = Lane(number, self._outbox, self.agreed.frame_max - FRAME_OVERHEAD_BYTES)
         lane.kick = self.kick
         self._handlers[number] = handler
         self._ends[number] = end
@@ -283,16 +288,24 @@ class Link(asyncio.BufferedProtocol):
     # ---- the end
 
     async def close(self, deadline_s: float) -> None:
-        """Says goodbye, and waits for the answer at most that long."""
+        """Says goodbye, and waits for the answer at most that long, then for the end of the socket. It is over when
+        this is cancelled, too."""
         answered = False
-        if not self.ended.done() and not self._closing:
-            self._closing = True
-            self.send(0, ConnectionClose(GOODBYE, "goodbye"))
-            with contextlib.suppress(TimeoutError, ClientError):
-                async with asyncio.timeout(deadline_s):
-                    while not answered:
-                        answered = isinstance(await self.hear(), ConnectionCloseOk)
-        self.fail(ConnectionLost("the connection was closed"), orderly=answered)
+        try:
+            if not self.ended.done() and not self._closing:
+                self._closing = True
+                self.send(0, ConnectionClose(GOODBYE, "goodbye"))
+                with contextlib.suppress(TimeoutError, ClientError):
+                    async with asyncio.timeout(deadline_s):
+                        while not answered:
+                            answered = isinstance(await self.hear(), ConnectionCloseOk)
+        finally:
+            self.fail(ConnectionLost("the connection was closed"), orderly=answered)
+        # A loop that ends before, as TLS still says goodbye, would leave the socket behind.
+        if self._transport is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LINGER_S):
+                    await self._gone.wait()
 
     def fail(self, reason: ClientError, orderly: bool = False) -> None:
         """It is over: every channel learns why. What comes later changes nothing. What is written already still goes
@@ -305,10 +318,17 @@ class Link(asyncio.BufferedProtocol):
         if self._transport is not None:
             if orderly and not self._is_paused:
                 self._transport.close()
-                self._loop.call_later(LINGER_S, self._transport.abort)
+                self._linger = self._loop.call_later(LINGER_S, self._transport.abort)
             else:
                 self._transport.abort()
+        self._heard.set()
+        self._room.set()
+        self._outbox.discard()
         ends, self._ends = self._ends, {}
         self._handlers = {}
         for end in ends.values():
-            end(reason)
+            try:
+                end(reason)
+            except Exception:
+                # A mistake of ours; the other channels are not to wait for ever.
+                log.exception("a channel cannot end")

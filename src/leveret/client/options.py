@@ -12,6 +12,7 @@ import msgspec
 
 from leveret.client.errors import InvalidUrl
 from leveret.client.url import Address
+from leveret.wire.constants import FRAME_MIN_SIZE
 
 __all__ = ["Options", "read_options"]
 
@@ -26,11 +27,15 @@ FROM_URL = {
     "auth": str,
 }
 
+# What fits into the octets of the handshake. A frame that has no limit is not offered: any length would have to be
+# believed.
+LIMITS = (("heartbeat", 0, 65535), ("channel_max", 1, 65535), ("frame_max", FRAME_MIN_SIZE, 2**27))
+
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     # How operators see this connection.
     name: str = ""
-    # Seconds between heartbeats; the broker's wish counts if it is shorter. 0 is none.
+    # Seconds between heartbeats, as a whole number; the broker's wish counts if it is shorter. 0 is none.
     heartbeat: float = 30.0
     # For one attempt to reach one host, handshakes included.
     connect_deadline_s: float = 10.0
@@ -89,8 +94,12 @@ def read_options(addresses: Sequence[Address], given: Mapping[str, Any]) -> Opti
     if options.auth not in (PLAIN, EXTERNAL):
         raise ValueError(f"auth is {options.auth!r}, not {PLAIN!r} or {EXTERNAL!r}")
     for name in ("connect_deadline_s", "deadline_s", "close_deadline_s", "backoff_min_s"):
-        if getattr(options, name) <= 0:
+        # Not the other way round: nothing is true of "nan".
+        if not getattr(options, name) > 0:
             raise ValueError(f"{name} is {getattr(options, name)}, and must be above 0")
+    for name, least, most in LIMITS:
+        if not least <= getattr(options, name) <= most:
+            raise ValueError(f"{name} is {getattr(options, name)}, not from {least} to {most}")
     if options.backoff_max_s < options.backoff_min_s:
         raise ValueError("backoff_max_s is less than backoff_min_s")
     if not 1 <= options.pool_size <= options.channels_max:

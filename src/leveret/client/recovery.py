@@ -54,10 +54,13 @@ class Recovery:
         self._give_up_after_s = give_up_after_s
         self._random = random
         self._host = 0
-        # Attempts since a good connection.
+        # Attempts since the last connection.
         self.attempts = 0
+        # Connections since a good one, none of which has lasted.
+        self._flaps = 0
         self._tries_until: float | None = now + wait_s
         self._opened_at = now
+        self._was_lost = False
         self.lost_at = now
 
     def _step(self, event: str) -> None:
@@ -76,14 +79,15 @@ class Recovery:
         self._host = (self._host + 1) % self._hosts
         rounds, place = divmod(self.attempts, self._hosts)
         # The others get their chance before anybody pauses.
-        pause = 0.0 if place else self._pause(rounds - 1)
-        if self._tries_until is not None and now + pause > self._tries_until and not place:
-            return None
-        return pause
+        return 0.0 if place else self._pause(rounds - 1 + self._flaps, now)
 
-    def _pause(self, rounds: int) -> float:
+    def _pause(self, rounds: int, now: float) -> float | None:
         longest = min(self._backoff_max_s, self._backoff_min_s * 2.0 ** min(rounds, 30))
-        return longest * (0.5 + self._random() / 2)
+        pause = longest * (0.5 + self._random() / 2)
+        if self._tries_until is None:
+            return pause
+        # The last attempt is when the time is over.
+        return min(pause, self._tries_until - now) if now < self._tries_until else None
 
     def opened(self, now: float) -> None:
         self._step("opened")
@@ -92,17 +96,22 @@ class Recovery:
     def restored(self) -> None:
         self._step("restored")
 
-    def lost(self, now: float) -> float:
-        """The pause before the first attempt to come back."""
-        was_good = self.state is State.OPEN and now - self._opened_at >= STEADY_S
+    def lost(self, now: float) -> float | None:
+        """The pause before the first attempt to come back, None if there is to be none."""
+        was_open = self.state is State.OPEN
         self._step("lost")
-        if was_good or self.attempts == 0:
-            self.attempts = 0
+        self.attempts = 0
+        if was_open or not self._was_lost:
+            self._was_lost = True
             self.lost_at = now
             self._tries_until = None if self._give_up_after_s is None else now + self._give_up_after_s
+        if was_open and now - self._opened_at >= STEADY_S:
+            self._flaps = 0
             return self._backoff_min_s * self._random()
-        self.attempts += 1
-        return self._pause(self.attempts // self._hosts)
+        # This host lets us in and then drops us: perhaps another one is better.
+        self._flaps += 1
+        self._host = (self._host + 1) % self._hosts
+        return self._pause(self._flaps - 1, now)
 
     def closed(self) -> None:
         self._step("closed")

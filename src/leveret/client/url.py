@@ -53,8 +53,11 @@ def parse_url(url: str) -> Address:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise InvalidUrl(f"the URL cannot be read: {error}") from None
+    except ValueError:
+        # Its text would quote what stands in the place of the port, and that may be half of a password.
+        raise InvalidUrl(
+            "the URL cannot be read: is a special character of the password, the user or the host not written as %XX?"
+        ) from None
     if parts.scheme not in PORTS:
         raise InvalidUrl(f"the URL's scheme is {parts.scheme!r}, not amqp or amqps")
     if parts.fragment:

@@ -14,6 +14,10 @@ cdef enum:
     WANT_BODY = 2
     BODY_COPIED_MAX = 16384
 
+cdef enum:
+    # Above this a size is no size: nobody has that much memory.
+    BODY_BYTES_MAX = 0x10000000000
+
 
 @cython.final
 cdef class Sink:
@@ -30,9 +34,11 @@ cdef class Lane:
     cdef readonly Outbox outbox
     cdef readonly Py_ssize_t payload_max
     cdef public bint is_open
+    cdef readonly bint is_abandoned
     cdef public bint confirming
     cdef readonly unsigned long long next_tag
     cdef readonly unsigned long long lowest
+    cdef unsigned long long returned
     cdef readonly dict unconfirmed
     cdef readonly Py_ssize_t unconfirmed_bytes
     cdef list settled
@@ -72,8 +78,10 @@ cdef class Lane:
     cdef bint header(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
     @cython.locals(size=Py_ssize_t, wanted=Py_ssize_t)
     cdef bytes body(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end)
-    @cython.locals(tag="unsigned long long", message=Outgoing, octets=bytes)
+    @cython.locals(octets=bytes, first="unsigned long long")
     cdef int give_back(self, object delivery) except -1
+    @cython.locals(tag="unsigned long long", message=Outgoing)
+    cdef bint find_returned(self, bytes message_id, unsigned long long first, unsigned long long end) except -1
 
 
 @cython.locals(first=Py_ssize_t)

@@ -8,7 +8,7 @@ from collections import deque
 import cython
 
 from leveret.core.wording import frame_problem
-from leveret.errors import HardError
+from leveret.errors import ClientError, HardError
 
 if not cython.compiled:
     from leveret.core.body_frames import write_large_body
@@ -27,6 +27,7 @@ if not cython.compiled:
 
     IDLE, WANT_HEADER, WANT_BODY = 0, 1, 2
     BODY_COPIED_MAX = 16384
+    BODY_BYTES_MAX = 1 << 40
 
 PUBLISH, RETURN, DELIVER, GET_OK = 0x003C0028, 0x003C0032, 0x003C003C, 0x003C0047
 FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_END = 1, 2, 3, 0xCE
@@ -51,11 +52,15 @@ class Lane:
         self.number = number
         self.outbox = outbox
         self.payload_max = payload_max
+        # Whether something may be written.
         self.is_open = True
+        self.is_abandoned = False
         # Publishing. Unconfirmed ones by tag; all below `lowest` are settled.
         self.confirming = False
         self.next_tag = 1
         self.lowest = 1
+        # Where the search for what comes back begins: they come back in their order.
+        self.returned = 1
         self.unconfirmed = {}
         self.unconfirmed_bytes = 0
         self.settled = []
@@ -84,11 +89,19 @@ class Lane:
     # ---- sending
 
     def publish(self, message):
-        """Writes it, and remembers it until it is confirmed if this channel confirms."""
+        """Writes it, and remembers it until it is confirmed if this channel confirms. Raises ValueError, with nothing
+        written, if its properties are too much for a frame: the broker would close the connection for that."""
+        if not self.is_open:
+            # Its number may be another channel's by now.
+            raise ClientError("the channel is closed: nothing can be published on it")
         address = message.address
         address_size = len(address)
         raw = message.raw
         raw_size = len(raw)
+        if raw_size + 12 > self.payload_max:
+            raise ValueError(
+                f"the message's properties have {raw_size} bytes, and a frame at most {self.payload_max - 12}"
+            )
         body = message.body
         size = len(body)
         copied = size if size <= BODY_COPIED_MAX and size <= self.payload_max else 0
@@ -165,6 +178,7 @@ class Lane:
     def abandon(self):
         """The channel is gone: what was never answered for, in the order in which it was published."""
         self.is_open = False
+        self.is_abandoned = True
         left = [message for message in self.unconfirmed.values() if message is not None]
         self.unconfirmed = {}
         self.unconfirmed_bytes = 0
@@ -176,6 +190,9 @@ class Lane:
 
     def confirm(self, upto, multiple, outcome):
         """basic.ack or basic.nack for this tag, or for all up to it; a tag of 0 with `multiple` means all there are."""
+        if self.is_abandoned:
+            # The broker does not know it yet: what waited here is waited for elsewhere by now.
+            return 0
         if multiple:
             if upto == 0:
                 upto = self.next_tag - 1
@@ -235,6 +252,8 @@ class Lane:
         else:
             if end - at < 3 or at + 3 + p[at + 2] > end:
                 raise cut_off(p, at, end)
+            self.tag = 0
+            self.redelivered = False
             self.code = read_u16(p, at)
             self.text = take(p, at + 3, at + 3 + p[at + 2])
             at += 3 + p[at + 2]
@@ -260,9 +279,11 @@ class Lane:
 
     def header(self, p, at, end):
         """True if the message has no body, and so is complete."""
-        if self.stage != WANT_HEADER or end - at < 14:
+        if self.stage != WANT_HEADER or end - at < 14 or read_u16(p, at) << 16 != BASIC:
             raise HardError(505, "the broker sent a content header that does not belong here")
         self.body_size = read_u64(p, at + 4)
+        if self.body_size > BODY_BYTES_MAX:
+            raise HardError(501, f"the broker announces a body of {self.body_size} bytes")
         self.properties = scan_properties(p, at + 12, end)
         self.parts = None
         self.stage = WANT_BODY if self.body_size > 0 else IDLE
@@ -290,19 +311,27 @@ class Lane:
         return whole
 
     def give_back(self, delivery):
-        """A message came back: whoever waits for it will know. It stands near the oldest that wait."""
+        """A message came back: whoever waits for it will know."""
         wanted = delivery.message_id
         if wanted is not None:
             octets = wanted.encode("utf-8", "surrogateescape")
-            for tag in range(self.lowest, self.next_tag):
-                message = self.unconfirmed.get(tag)
-                if message is not None and message.outcome == PENDING and message.message_id == octets:
-                    message.outcome = RETURNED
-                    message.reply_code = self.code
-                    message.reply_text = self.text
-                    return 0
+            first = self.lowest if self.returned < self.lowest else self.returned
+            if self.find_returned(octets, first, self.next_tag) or self.find_returned(octets, self.lowest, first):
+                return 0
         self.strays.append((self.code, self.text, delivery))
         return 0
+
+    def find_returned(self, message_id, first, end):
+        """Marks the first message with this id that waits among these tags; false if there is none."""
+        for tag in range(first, end):
+            message = self.unconfirmed.get(tag)
+            if message is not None and message.outcome == PENDING and message.message_id == message_id:
+                message.outcome = RETURNED
+                message.reply_code = self.code
+                message.reply_text = self.text
+                self.returned = tag + 1
+                return True
+        return False
 
 
 def check_address(p, at, end):

@@ -80,6 +80,8 @@ class Reader(Carry):
             if end - at < 4:
                 raise HardError(501, "the broker sent a method without its number")
             return self.on_method(number, read_u32(p, at), p, at + 4, end, events)
+        if kind != FRAME_HEADER and kind != FRAME_BODY:
+            raise HardError(501, f"the broker sent a frame of the unknown type {kind}")
         lane = self.find(number)
         if lane is None:
             # Of a channel that was closed meanwhile.
@@ -87,12 +89,10 @@ class Reader(Carry):
         if kind == FRAME_HEADER:
             if lane.header(p, at, end):
                 self.complete(lane, b"", events)
-        elif kind == FRAME_BODY:
+        else:
             body = lane.body(p, at, end)
             if body is not None:
                 self.complete(lane, body, events)
-        else:
-            raise HardError(501, f"the broker sent a frame of the unknown type {kind}")
         return 0
 
     def on_method(self, number, method, p, at, end, events):
@@ -172,7 +172,8 @@ def make_delivery(lane, body):
     made.body = body
     made.delivery_tag = lane.tag
     made.redelivered = lane.redelivered
-    made.is_settled = False
+    # What came back to its sender was never in a queue: there is nothing to settle.
+    made.is_settled = lane.method == RETURN
     made.message_count = lane.count
     made.properties = lane.properties
     return made
