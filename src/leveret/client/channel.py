@@ -155,7 +155,11 @@ class Channel:
     async def get(self, queue: str, no_ack: bool = False, deadline_s: float | None = None) -> Delivery | None:
         """One message, or None if there is none."""
         answer = await self.call(BasicGet(queue, no_ack), deadline_s)
-        return answer if isinstance(answer, Delivery) else None
+        if not isinstance(answer, Delivery):
+            return None
+        if no_ack:
+            answer.mark_settled()
+        return answer
 
     async def consume(
         self,
@@ -172,6 +176,7 @@ class Channel:
         self.check()
         tag = sink.tag.decode("utf-8", "surrogateescape")
         self.lane.sinks[sink.tag] = sink
+        sink.no_ack = no_ack
         if on_cancel is not None:
             self._on_cancel[tag] = on_cancel
         try:
