@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from leveret.client.errors import ClientError, ConnectionLost, again
 from leveret.client.heartbeat import Heartbeat
@@ -73,9 +73,9 @@ class Link(asyncio.BufferedProtocol):
     # ---- the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(PROTOCOL_HEADER)
+        # Not asserted: uvloop's transports do all that asyncio's do, but are none of them.
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.write(PROTOCOL_HEADER)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._view

@@ -134,6 +134,8 @@ class Subscription:
 
     async def _arrival(self, until: float | None) -> bool:
         """Something came, or all is over; False if it became too late before."""
+        if self.is_over:
+            return True
         waiter: asyncio.Future[bool] = self._loop.create_future()
         timer = None if until is None else self._loop.call_at(until, _too_late, waiter)
         self._waiters.append(waiter)
