@@ -5,8 +5,10 @@
 
 Imports nothing of the broker, and installs without it."""
 
+from leveret.client.batches import Batch
 from leveret.client.channel import Channel
 from leveret.client.connection import Connection, connect
+from leveret.client.consumer import Consumer
 from leveret.client.errors import (
     AlreadySettled,
     AuthenticationFailed,
@@ -15,18 +17,22 @@ from leveret.client.errors import (
     ClientError,
     ConnectionFailed,
     ConnectionLost,
+    ConsumerCancelled,
     DeadlineExceeded,
     InvalidUrl,
     Refused,
     StaleDelivery,
     Unroutable,
 )
+from leveret.client.payload import Typed, Undecodable
+from leveret.client.poison import OnError, Reject, Requeue, RetryLater, delivery_count
 from leveret.client.recovery import State
 from leveret.core.client.delivery import Delivery
 
 __all__ = [
     "AlreadySettled",
     "AuthenticationFailed",
+    "Batch",
     "Channel",
     "ChannelClosed",
     "ClientClosed",
@@ -34,12 +40,21 @@ __all__ = [
     "Connection",
     "ConnectionFailed",
     "ConnectionLost",
+    "Consumer",
+    "ConsumerCancelled",
     "DeadlineExceeded",
     "Delivery",
     "InvalidUrl",
+    "OnError",
     "Refused",
+    "Reject",
+    "Requeue",
+    "RetryLater",
     "StaleDelivery",
     "State",
+    "Typed",
+    "Undecodable",
     "Unroutable",
     "connect",
+    "delivery_count",
 ]

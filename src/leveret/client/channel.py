@@ -202,7 +202,11 @@ class Channel:
                 answer.nack(requeue=True)
 
         answer = await self._answered(self._ask(question, give_back), question, deadline_s, give_back)
-        return answer if isinstance(answer, Delivery) else None
+        if not isinstance(answer, Delivery):
+            return None
+        if no_ack:
+            answer.mark_settled()
+        return answer
 
     async def consume(
         self,
@@ -219,6 +223,7 @@ class Channel:
         self.check()
         tag = sink.tag.decode("utf-8", "surrogateescape")
         self.lane.sinks[sink.tag] = sink
+        sink.no_ack = no_ack
         if on_cancel is not None:
             self._on_cancel[tag] = on_cancel
         try:

@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import logging
 import random
 from collections.abc import AsyncIterator, Generator, Sequence
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, overload
 
 from leveret.client import events
 from leveret.client.channel import Channel
+from leveret.client.consumer import Consumer
+from leveret.client.consumer_options import read_consumer_options
 from leveret.client.errors import (
     AuthenticationFailed,
     ClientClosed,
@@ -24,15 +27,20 @@ from leveret.client.errors import (
     again,
 )
 from leveret.client.events import Event, Events
+from leveret.client.getting import Getter
 from leveret.client.handshake import open_link
 from leveret.client.link import Link
 from leveret.client.options import Options, read_options
+from leveret.client.payload import Decoder, Typed
 from leveret.client.recovery import Recovery, State
+from leveret.client.subscription import Named
 from leveret.client.url import DEFAULT_URL, Address, parse_urls
+from leveret.core.client.delivery import Delivery
 
 __all__ = ["Connection", "Part", "connect"]
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Part(Protocol):
@@ -77,6 +85,7 @@ class Connection:
         self._closed_by: ClientError | None = None
         self._closing = False
         self._last_reason = "it was never connected"
+        self._getter = Getter(self)
         self.address: Address = self._addresses[0]
         self.reconnects_total = 0
 
@@ -129,6 +138,26 @@ class Connection:
         due = self._loop.time() + seconds
         link = await self.ready(seconds)
         return await Channel.open(link, self.options.deadline_s, max(due - self._loop.time(), 0.001))
+
+    @overload
+    def consumer(self, queue: str | Named, *, type: None = None, **options: Any) -> Consumer[Delivery]: ...
+
+    @overload
+    def consumer(self, queue: str | Named, *, type: builtins.type[T], **options: Any) -> Consumer[Typed[T]]: ...
+
+    def consumer(self, queue: str | Named, *, type: Any = None, **options: Any) -> Consumer[Any]:
+        """Deliveries of a queue, given by its name or as the topology's handle. With `type` bodies are decoded, from
+        JSON or MessagePack. The options are in consumer_options.py."""
+        self.check()
+        decoder = None if type is None else Decoder(type)
+        return Consumer(self, queue, decoder, read_consumer_options(options))
+
+    async def get(
+        self, queue: str | Named, *, no_ack: bool = False, deadline_s: float | None = None
+    ) -> Delivery | None:
+        """One message of a queue, or None if it has none. To be settled like any other."""
+        name = queue if isinstance(queue, str) else queue.name
+        return await self._getter.get(name, no_ack, self.options.deadline_s if deadline_s is None else deadline_s)
 
     def check(self) -> None:
         """Raises why the connection is closed, if it is."""

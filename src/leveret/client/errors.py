@@ -6,6 +6,7 @@ ClientError
 │   └── AuthenticationFailed   the broker did not let us in
 ├── ConnectionLost         the connection went away, or the broker closed it
 ├── ChannelClosed          the broker closed the channel, with its code and words
+├── ConsumerCancelled      a queue delivers to us no more, and why
 ├── ClientClosed           the connection, producer or consumer was closed by its user
 ├── DeadlineExceeded       something took too long; a TimeoutError as well
 ├── Unroutable             a mandatory message reached no queue
@@ -27,6 +28,7 @@ __all__ = [
     "ClientError",
     "ConnectionFailed",
     "ConnectionLost",
+    "ConsumerCancelled",
     "DeadlineExceeded",
     "InvalidUrl",
     "Refused",
@@ -74,6 +76,15 @@ class ChannelClosed(ClientError):
         self.code = code
         self.text = text
         self.method = method
+
+
+class ConsumerCancelled(ClientError):
+    """The broker ended a consumer, or did not take it back: its queue was deleted, is exclusively another's, ..."""
+
+    def __init__(self, queue: str, reason: str) -> None:
+        super().__init__(f"the consumer of queue {queue!r} is over: {reason}")
+        self.queue = queue
+        self.reason = reason
 
 
 class ClientClosed(ClientError):

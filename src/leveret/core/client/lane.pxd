@@ -26,6 +26,12 @@ cdef class Sink:
     cdef public bint noted
     cdef public object wake
     cdef public unsigned long long received_total
+    cdef public unsigned long long redelivered_total
+    cdef public bint no_ack
+    cdef public bint counts_bytes
+    cdef public unsigned long long waiting_bytes
+
+    cpdef object take(self)
 
 
 @cython.final
@@ -48,6 +54,11 @@ cdef class Lane:
     cdef list strays
     cdef readonly unsigned long long published_total
     cdef readonly dict sinks
+    cdef public unsigned long long delivered_upto
+    cdef readonly unsigned long long settled_upto
+    cdef set settled_beyond
+    cdef readonly unsigned long long acked_total
+    cdef readonly unsigned long long nacked_total
     cdef readonly int stage
     cdef readonly unsigned int method
     cdef Sink sink
@@ -65,6 +76,11 @@ cdef class Lane:
     cpdef object publish(self, Outgoing message)
     @cython.locals(out=Outbox, p="unsigned char*", at=Py_ssize_t)
     cdef int write_settlement(self, unsigned int method, unsigned long long tag, unsigned int bits) except -1
+    @cython.locals(count="unsigned long long")
+    cdef int note_settled(self, unsigned long long tag, bint multiple, bint is_ack) except -1
+    cdef int close_tag(self, unsigned long long tag) except -1
+    @cython.locals(count="unsigned long long", other="unsigned long long")
+    cpdef unsigned long long unsettled_upto(self, unsigned long long tag) except? 0
     cpdef object forget(self, Outgoing message)
     cpdef list abandon(self)
     @cython.locals(tag="unsigned long long")

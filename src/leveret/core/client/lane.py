@@ -45,6 +45,21 @@ class Sink:
         # Who is told: set by the consumer.
         self.wake = None
         self.received_total = 0
+        self.redelivered_total = 0
+        # What comes is settled by coming: the broker expects no word about it.
+        self.no_ack = False
+        # Whether somebody wants to know how much waits here.
+        self.counts_bytes = False
+        self.waiting_bytes = 0
+
+    def take(self):
+        """The delivery that has waited longest, or None."""
+        if not self.items:
+            return None
+        delivery = self.items.popleft()
+        if self.counts_bytes:
+            self.waiting_bytes -= len(delivery.body)
+        return delivery
 
 
 class Lane:
@@ -73,6 +88,12 @@ class Lane:
         self.published_total = 0
         # Receiving.
         self.sinks = {}
+        # Deliveries are numbered. All up to `settled_upto` are settled, and those in `settled_beyond`.
+        self.delivered_upto = 0
+        self.settled_upto = 0
+        self.settled_beyond = set()
+        self.acked_total = 0
+        self.nacked_total = 0
         self.stage = IDLE
         self.method = 0
         self.sink = None
@@ -168,6 +189,44 @@ class Lane:
         p[at + 20] = FRAME_END
         out.wrote(21)
         return 0
+
+    def note_settled(self, tag, multiple, is_ack):
+        count = 1
+        if multiple:
+            count = self.unsettled_upto(tag)
+            self.settled_beyond = {other for other in self.settled_beyond if other > tag}
+            self.settled_upto = tag - 1
+        self.close_tag(tag)
+        if is_ack:
+            self.acked_total += count
+        else:
+            self.nacked_total += count
+        return 0
+
+    def close_tag(self, tag):
+        if tag != self.settled_upto + 1:
+            self.settled_beyond.add(tag)
+            return 0
+        self.settled_upto = tag
+        while self.settled_beyond and self.settled_upto + 1 in self.settled_beyond:
+            self.settled_upto += 1
+            self.settled_beyond.discard(self.settled_upto)
+        return 0
+
+    def unsettled_upto(self, tag):
+        """How many deliveries up to this one wait to be settled."""
+        if tag <= self.settled_upto:
+            return 0
+        count = tag - self.settled_upto
+        if self.settled_beyond:
+            for other in self.settled_beyond:
+                if other <= tag:
+                    count -= 1
+        return count
+
+    @property
+    def unsettled_count(self):
+        return self.unsettled_upto(self.delivered_upto)
 
     def forget(self, message):
         """Nobody waits for this one any more: it is neither told of nor sent again."""

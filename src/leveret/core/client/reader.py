@@ -119,12 +119,20 @@ class Reader(Carry):
     def complete(self, lane, body, events):
         method = lane.method
         delivery = make_delivery(lane, body)
+        if method != RETURN:
+            lane.delivered_upto = lane.tag
         if method == DELIVER:
             sink = lane.sink
             # What comes for a consumer that was cancelled is of nobody: it goes back into the queue with the channel.
             if sink is not None:
                 sink.items.append(delivery)
                 sink.received_total += 1
+                if delivery.redelivered:
+                    sink.redelivered_total += 1
+                if sink.counts_bytes:
+                    sink.waiting_bytes += len(body)
+                if sink.no_ack:
+                    delivery.mark_settled()
                 if not sink.noted:
                     sink.noted = True
                     self.woken.append(sink)
@@ -173,7 +181,7 @@ def make_delivery(lane, body):
     made.delivery_tag = lane.tag
     made.redelivered = lane.redelivered
     # What came back to its sender was never in a queue: there is nothing to settle.
-    made.is_settled = lane.method == RETURN
+    made._settled = lane.method == RETURN
     made.message_count = lane.count
     made.properties = lane.properties
     return made
