@@ -29,6 +29,8 @@ from leveret.client.handshake import open_link
 from leveret.client.link import Link
 from leveret.client.options import Options, read_options
 from leveret.client.recovery import Recovery, State
+from leveret.client.rpc import Rpc
+from leveret.client.rpc_server import Handler, RpcServer
 from leveret.client.url import DEFAULT_URL, Address, parse_urls
 
 __all__ = ["Connection", "Part", "connect"]
@@ -126,6 +128,14 @@ class Connection:
         """A channel of one's own. It does not come back when the connection is lost."""
         link = await self.ready(deadline_s)
         return await Channel.open(link, self.options.deadline_s if deadline_s is None else deadline_s)
+
+    def rpc(self, **options: Any) -> Rpc:
+        """Asks questions: `async with connection.rpc() as rpc: reply = await rpc.call(...)`."""
+        return Rpc(self, **options)
+
+    def serve(self, queue: str, handler: Handler, **options: Any) -> RpcServer:
+        """Answers questions: `async with connection.serve(queue, handler, concurrency=10)`, or `await` it."""
+        return RpcServer(self, queue, handler, **options)
 
     def check(self) -> None:
         """Raises why the connection is closed, if it is."""
