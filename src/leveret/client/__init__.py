@@ -22,6 +22,8 @@ from leveret.client.errors import (
     Unroutable,
 )
 from leveret.client.recovery import State
+from leveret.client.rpc import RemoteError, Reply, Rpc
+from leveret.client.rpc_server import RpcServer
 from leveret.core.client.delivery import Delivery
 
 __all__ = [
@@ -38,6 +40,10 @@ __all__ = [
     "Delivery",
     "InvalidUrl",
     "Refused",
+    "RemoteError",
+    "Reply",
+    "Rpc",
+    "RpcServer",
     "StaleDelivery",
     "State",
     "Unroutable",

@@ -33,7 +33,7 @@ def encode_body(body: Any) -> tuple[bytes, str]:
 
 
 def decode_body(body: bytes, content_type: str | None, kind: type[T]) -> T:
-    """Reads JSON, or msgpack if the content type says so; `bytes` are taken as they are, and `str` unless it is JSON."""
+    """Reads JSON, or msgpack if the content type says so. `bytes` are taken as they are, `str` unless it is JSON."""
     if kind is bytes:
         return body  # type: ignore[return-value]
     try:

@@ -19,7 +19,7 @@ from leveret.client.channel import Channel
 from leveret.client.deadline import within
 from leveret.client.errors import ClientError, DeadlineExceeded, StaleDelivery, again
 from leveret.client.feed import Feed
-from leveret.client.rpc import ERROR_HEADER, ERROR_TEXT_HEADER
+from leveret.client.rpc import DIRECT, ERROR_HEADER, ERROR_TEXT_HEADER
 from leveret.core.client.delivery import Delivery
 from leveret.core.client.lane import Lane
 from leveret.core.client.outgoing import MANDATORY, Outgoing, make_address
@@ -43,7 +43,7 @@ class ServerCounters(msgspec.Struct):
     replies_total: int = 0
     # Handlers that raised.
     failed_total: int = 0
-    # Answers that reached nobody: whoever asked is gone.
+    # Answers whose queue is gone. Those to a direct reply-to are not among them: the broker tells nobody.
     unanswered_total: int = 0
     in_hand: int = 0
 
@@ -165,7 +165,7 @@ class RpcServer:
         else:
             _settle(request, failed=bool(headers))
 
-    async def _handle(self, request: Delivery) -> Any:
+    async def _handle(self, request: Any) -> Any:
         kind = self._type
         argument = request if kind is None else decode_body(request.body, request.content_type, kind)
         if self._is_plain:
@@ -184,8 +184,10 @@ class RpcServer:
             correlation_id=identity, message_id=identity, content_type=content_type, headers=headers or None
         )
         taken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        # RabbitMQ sends mandatory answers back even when they have reached a direct reply-to.
+        bits = 0 if request.reply_to.startswith(DIRECT) else MANDATORY
         address = make_address("", request.reply_to)
-        lane.publish(Outgoing(address, raw, body, identity.encode("utf-8", "surrogateescape"), MANDATORY, taken))
+        lane.publish(Outgoing(address, raw, body, identity.encode("utf-8", "surrogateescape"), bits, taken))
         try:
             is_taken = await taken
         except ClientError as error:
