@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from leveret.client import Connection, connect
+from leveret.core.client.outgoing import Outgoing, make_address
+from leveret.core.properties import encode_properties
 from leveret.wire.exchange_methods import ExchangeDeclare
 from leveret.wire.queue_methods import QueueDeclare, QueueDelete
 from tests.client.amqp_server import AmqpServer
@@ -45,6 +47,19 @@ async def new_stream(connection: Connection) -> str:
     return await new_queue(connection, arguments={"x-queue-type": "stream"})
 
 
+async def publish(connection: Connection, exchange: str, messages: Iterable[tuple[str, bytes]], **fields: Any) -> None:
+    """(routing key, body) of each; returns when all are confirmed."""
+    channel = await connection.channel()
+    await channel.confirm()
+    raw = encode_properties(**fields)
+    for key, body in messages:
+        channel.lane.publish(Outgoing(make_address(exchange, key), raw, body, b"", 0))
+    async with asyncio.timeout(WAIT_S):
+        while channel.lane.unconfirmed:  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.005)
+    await channel.close()
+
+
 async def new_exchange(connection: Connection, kind: str = "direct") -> str:
     name = new_name("client")
     channel = await connection.channel()
@@ -70,7 +85,7 @@ async def cut_and_restored(connection: Connection) -> None:
     before = connection.reconnects_total
     cut(connection)
     async with asyncio.timeout(WAIT_S):
-        while connection.reconnects_total == before:
+        while connection.reconnects_total == before:  # noqa: ASYNC110 - it has no event
             await asyncio.sleep(0.01)
         await connection.ready()
 
@@ -78,7 +93,7 @@ async def cut_and_restored(connection: Connection) -> None:
 async def until(condition: Callable[[], bool], what: str) -> None:
     try:
         async with asyncio.timeout(20):
-            while not condition():
+            while not condition():  # noqa: ASYNC110 - whatever it is
                 await asyncio.sleep(0.01)
     except TimeoutError:
         raise AssertionError(f"waited in vain: {what}") from None

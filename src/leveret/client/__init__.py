@@ -21,9 +21,12 @@ from leveret.client.errors import (
     StaleDelivery,
     Unroutable,
 )
+from leveret.client.offset_store import OffsetStore, QueueOffsetStore, SqliteOffsetStore
 from leveret.client.recovery import State
 from leveret.client.rpc import RemoteError, Reply, Rpc
 from leveret.client.rpc_server import RpcServer
+from leveret.client.stream import Stream, StreamMessage
+from leveret.client.super_stream import SuperStream, declare_super_stream, partition_key
 from leveret.core.client.delivery import Delivery
 
 __all__ = [
@@ -39,13 +42,21 @@ __all__ = [
     "DeadlineExceeded",
     "Delivery",
     "InvalidUrl",
+    "OffsetStore",
+    "QueueOffsetStore",
     "Refused",
     "RemoteError",
     "Reply",
     "Rpc",
     "RpcServer",
+    "SqliteOffsetStore",
     "StaleDelivery",
     "State",
+    "Stream",
+    "StreamMessage",
+    "SuperStream",
     "Unroutable",
     "connect",
+    "declare_super_stream",
+    "partition_key",
 ]

@@ -31,6 +31,8 @@ from leveret.client.options import Options, read_options
 from leveret.client.recovery import Recovery, State
 from leveret.client.rpc import Rpc
 from leveret.client.rpc_server import Handler, RpcServer
+from leveret.client.stream import Stream
+from leveret.client.super_stream import SuperStream
 from leveret.client.url import DEFAULT_URL, Address, parse_urls
 
 __all__ = ["Connection", "Part", "connect"]
@@ -136,6 +138,14 @@ class Connection:
     def serve(self, queue: str, handler: Handler, **options: Any) -> RpcServer:
         """Answers questions: `async with connection.serve(queue, handler, concurrency=10)`, or `await` it."""
         return RpcServer(self, queue, handler, **options)
+
+    def stream(self, name: str, **options: Any) -> Stream:
+        """Reads a stream: `async with connection.stream(name, offset="first") as stream: async for message in ...`."""
+        return Stream(self, name, **options)
+
+    def super_stream(self, name: str, **options: Any) -> SuperStream:
+        """Reads all partitions of a super stream as one."""
+        return SuperStream(self, name, **options)
 
     def check(self) -> None:
         """Raises why the connection is closed, if it is."""
