@@ -24,9 +24,14 @@ from leveret.client.errors import (
     StaleDelivery,
     Unroutable,
 )
+from leveret.client.offset_store import OffsetStore, QueueOffsetStore, SqliteOffsetStore
 from leveret.client.payload import Typed, Undecodable
 from leveret.client.poison import OnError, Reject, Requeue, RetryLater, delivery_count
 from leveret.client.recovery import State
+from leveret.client.rpc import RemoteError, Reply, Rpc
+from leveret.client.rpc_server import RpcServer
+from leveret.client.stream import Stream, StreamMessage
+from leveret.client.super_stream import SuperStream, declare_super_stream, partition_key
 from leveret.core.client.delivery import Delivery
 
 __all__ = [
@@ -45,16 +50,28 @@ __all__ = [
     "DeadlineExceeded",
     "Delivery",
     "InvalidUrl",
+    "OffsetStore",
     "OnError",
+    "QueueOffsetStore",
     "Refused",
     "Reject",
+    "RemoteError",
+    "Reply",
     "Requeue",
     "RetryLater",
+    "Rpc",
+    "RpcServer",
+    "SqliteOffsetStore",
     "StaleDelivery",
     "State",
+    "Stream",
+    "StreamMessage",
+    "SuperStream",
     "Typed",
     "Undecodable",
     "Unroutable",
     "connect",
+    "declare_super_stream",
     "delivery_count",
+    "partition_key",
 ]

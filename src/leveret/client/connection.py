@@ -33,7 +33,11 @@ from leveret.client.link import Link
 from leveret.client.options import Options, read_options
 from leveret.client.payload import Decoder, Typed
 from leveret.client.recovery import Recovery, State
+from leveret.client.rpc import Rpc
+from leveret.client.rpc_server import Handler, RpcServer
+from leveret.client.stream import Stream
 from leveret.client.subscription import Named
+from leveret.client.super_stream import SuperStream
 from leveret.client.url import DEFAULT_URL, Address, parse_urls
 from leveret.core.client.delivery import Delivery
 
@@ -158,6 +162,22 @@ class Connection:
         """One message of a queue, or None if it has none. To be settled like any other."""
         name = queue if isinstance(queue, str) else queue.name
         return await self._getter.get(name, no_ack, self.options.deadline_s if deadline_s is None else deadline_s)
+
+    def rpc(self, **options: Any) -> Rpc:
+        """Asks questions: `async with connection.rpc() as rpc: reply = await rpc.call(...)`."""
+        return Rpc(self, **options)
+
+    def serve(self, queue: str, handler: Handler, **options: Any) -> RpcServer:
+        """Answers questions: `async with connection.serve(queue, handler, concurrency=10)`, or `await` it."""
+        return RpcServer(self, queue, handler, **options)
+
+    def stream(self, name: str, **options: Any) -> Stream:
+        """Reads a stream: `async with connection.stream(name, offset="first") as stream: async for message in ...`."""
+        return Stream(self, name, **options)
+
+    def super_stream(self, name: str, **options: Any) -> SuperStream:
+        """Reads all partitions of a super stream as one."""
+        return SuperStream(self, name, **options)
 
     def check(self) -> None:
         """Raises why the connection is closed, if it is."""

@@ -1,0 +1,224 @@
+"""The answering side of RPC: takes questions from a queue, gives each to a handler, and publishes what that gives.
+
+A question is acknowledged when the broker has taken its answer. So a question may be handled twice after a lost
+connection, and none is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Generator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from leveret.client.bodies import Undecodable, decode_body, encode_body
+from leveret.client.channel import Channel
+from leveret.client.deadline import within
+from leveret.client.errors import ClientError, DeadlineExceeded, StaleDelivery, again
+from leveret.client.feed import Feed
+from leveret.client.rpc import DIRECT, ERROR_HEADER, ERROR_TEXT_HEADER
+from leveret.core.client.delivery import Delivery
+from leveret.core.client.lane import Lane
+from leveret.core.client.outgoing import MANDATORY, Outgoing, make_address
+from leveret.core.properties import encode_properties
+
+if TYPE_CHECKING:
+    from leveret.client.connection import Connection
+
+__all__ = ["RpcServer", "ServerCounters"]
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[Any], Awaitable[Any]] | Callable[[Any], Any]
+# Of an error's text, as it is sent to whoever asked.
+ERROR_TEXT_MAX = 1000
+STOP_DEADLINE_S = 10.0
+
+
+class ServerCounters(msgspec.Struct):
+    requests_total: int = 0
+    replies_total: int = 0
+    # Handlers that raised.
+    failed_total: int = 0
+    # Answers whose queue is gone. Those to a direct reply-to are not among them: the broker tells nobody.
+    unanswered_total: int = 0
+    in_hand: int = 0
+
+
+class RpcServer:
+    """Made by `connection.serve(queue, handler)`."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        queue: str,
+        handler: Handler,
+        *,
+        concurrency: int = 10,
+        type: type[Any] | None = None,
+        reply_errors: bool = True,
+    ) -> None:
+        if not 1 <= concurrency <= 65535:
+            raise ValueError(f"concurrency is {concurrency}, not from 1 to 65535")
+        self._handler = handler
+        self._is_plain = not inspect.iscoroutinefunction(handler)
+        self._concurrency = concurrency
+        self._type = type
+        self._reply_errors = reply_errors
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ended = asyncio.Event()
+        self._stopping = False
+        self._feed = Feed(connection, queue, prefetch=concurrency, prepare=self._prepare, wake=self._take)
+        self.counters = ServerCounters()
+
+    # ---- its life
+
+    async def start(self, deadline_s: float | None = None) -> RpcServer:
+        await self._feed.start(deadline_s)
+        return self
+
+    async def wait(self) -> None:
+        """Until it is stopped. Raises why, if that was not by its user: the queue is gone, say."""
+        await self._ended.wait()
+        if not self._stopping:
+            self._feed.check()
+
+    async def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
+        """Takes no more questions, and lets those in hand be answered; what is left at the deadline goes back."""
+        if self._stopping:
+            return
+        self._stopping = True
+        await self._feed.cancel()
+        try:
+            if self._tasks:
+                await within(deadline_s, "finishing requests", asyncio.wait(self._tasks))
+        except DeadlineExceeded:
+            log.warning("requests go back", extra={"queue": self._feed.queue, "in_hand": len(self._tasks)})
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._feed.close()
+
+    def __await__(self) -> Generator[Any, None, RpcServer]:
+        return self.start().__await__()
+
+    async def __aenter__(self) -> RpcServer:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    # ---- requests
+
+    async def _prepare(self, channel: Channel) -> dict[str, Any]:
+        await channel.confirm()
+        channel.lane.owner = _settle_replies
+        channel.on_end(lambda reason: _fail_replies(channel.lane, reason))
+        return {}
+
+    def _take(self) -> None:
+        feed = self._feed
+        if feed.ended_by is not None:
+            self._ended.set()
+            if not self._stopping:
+                # The connection is closed: nobody can be answered any more.
+                for task in self._tasks:
+                    task.cancel()
+        while feed.items and len(self._tasks) < self._concurrency and not self._stopping:
+            task = asyncio.create_task(self._serve(feed.items.popleft()), name="leveret-rpc-request")
+            self._tasks.add(task)
+            self.counters.in_hand += 1
+            task.add_done_callback(self._served)
+
+    def _served(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self.counters.in_hand -= 1
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a request failed inside", extra={"queue": self._feed.queue}, exc_info=error)
+        self._take()
+
+    async def _serve(self, request: Delivery) -> None:
+        self.counters.requests_total += 1
+        headers: dict[str, Any] = {}
+        try:
+            body, content_type = encode_body(await self._handle(request))
+        except Exception as error:
+            self.counters.failed_total += 1
+            log.warning(
+                "a request failed",
+                extra={"queue": self._feed.queue, "message_id": request.message_id, "reason": repr(error)},
+                exc_info=not isinstance(error, Undecodable),
+            )
+            if not self._reply_errors:
+                _settle(request, failed=True)
+                return
+            body, content_type = b"", "application/octet-stream"
+            headers = {ERROR_HEADER: type(error).__name__, ERROR_TEXT_HEADER: str(error)[:ERROR_TEXT_MAX]}
+        if request.reply_to:
+            await self._reply(request, body, content_type, headers)
+        else:
+            _settle(request, failed=bool(headers))
+
+    async def _handle(self, request: Any) -> Any:
+        kind = self._type
+        argument = request if kind is None else decode_body(request.body, request.content_type, kind)
+        if self._is_plain:
+            answer = await asyncio.to_thread(self._handler, argument)
+        else:
+            answer = await self._handler(argument)
+        return b"" if answer is None and kind is None else answer
+
+    async def _reply(self, request: Delivery, body: bytes, content_type: str, headers: dict[str, Any]) -> None:
+        lane: Lane = request.lane
+        if not lane.is_open:
+            # It comes again, and so will the answer.
+            return
+        identity = request.correlation_id or request.message_id or ""
+        raw = encode_properties(
+            correlation_id=identity, message_id=identity, content_type=content_type, headers=headers or None
+        )
+        taken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        # RabbitMQ sends mandatory answers back even when they have reached a direct reply-to.
+        bits = 0 if request.reply_to.startswith(DIRECT) else MANDATORY
+        address = make_address("", request.reply_to)
+        lane.publish(Outgoing(address, raw, body, identity.encode("utf-8", "surrogateescape"), bits, taken))
+        try:
+            is_taken = await taken
+        except ClientError as error:
+            log.warning("an answer is lost", extra={"queue": self._feed.queue, "reason": str(error)})
+            return
+        if is_taken:
+            self.counters.replies_total += 1
+        else:
+            self.counters.unanswered_total += 1
+        _settle(request, failed=False)
+
+
+def _settle(request: Delivery, failed: bool) -> None:
+    try:
+        if failed:
+            request.reject(requeue=False)
+        else:
+            request.ack()
+    except StaleDelivery:
+        # Its channel is gone: it comes again.
+        log.info("a request will come again", extra={"message_id": request.message_id})
+
+
+def _settle_replies(lane: Lane) -> None:
+    for reply in lane.take_settled():
+        if reply.owner is not None and not reply.owner.done():
+            reply.owner.set_result(reply.is_confirmed)
+    lane.take_strays()
+
+
+def _fail_replies(lane: Lane, reason: ClientError) -> None:
+    for reply in lane.abandon():
+        if not reply.owner.done():
+            reply.owner.set_exception(again(reason))

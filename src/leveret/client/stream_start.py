@@ -1,0 +1,130 @@
+"""Where a reader of a stream starts, in the words of its user, of AMQP, and as a number.
+
+"next" and "last" mean another place each time they are asked for. A reader that loses its connection before the first
+message would leave out what was published meanwhile; so they are made a number at the start, as well as the broker
+lets us: Leveret answers the question, with RabbitMQ we look at the end of the stream."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import datetime
+from typing import Any
+
+from leveret.client.channel import Channel
+from leveret.client.deadline import within
+from leveret.client.errors import ClientError
+from leveret.client.link import Link
+from leveret.core.client.lane import Sink
+
+__all__ = ["OFFSET", "Start", "check_start", "is_leveret", "resolve"]
+
+OFFSET = "x-stream-offset"
+Start = str | int | datetime
+STORED = "stored"
+MOVING = ("next", "last")
+_AGO = re.compile(r"[0-9]+[YMDhms]")
+PROBE_PREFETCH = 1000
+ANSWER_S = 10.0
+# A stream from which nothing comes for so long is empty; its end is where the next message takes longer than that, and
+# is looked for at most so long.
+EMPTY_S, QUIET_S, LOOK_S = 1.0, 0.25, 1.0
+
+
+def check_start(start: Start) -> Start:
+    """Raises ValueError or TypeError if it is no place in a stream."""
+    if isinstance(start, bool) or not isinstance(start, str | int | datetime):
+        raise TypeError(f"offset is {start!r}, and must be a word, a number or a datetime")
+    if isinstance(start, int) and start < 0:
+        raise ValueError(f"offset is {start}, and must not be below 0")
+    if isinstance(start, str) and start not in ("first", *MOVING, STORED) and _AGO.fullmatch(start) is None:
+        raise ValueError(f'offset is {start!r}, not "first", "last", "next", "stored" or a time ago such as "1h"')
+    if isinstance(start, datetime) and start.tzinfo is None:
+        raise ValueError("offset is a datetime without a time zone: say which, such as timezone.utc")
+    return start
+
+
+def is_leveret(link: Link) -> bool:
+    return link.server_properties.get("product") == "Leveret"
+
+
+async def resolve(channel: Channel, stream: str, start: Start) -> int | None:
+    """The number for "next" or "last" as of now; None for all that means the same place later as well."""
+    if start not in MOVING:
+        return None
+    if is_leveret(channel.link):
+        return await _ask(channel.link, stream, start)
+    return await _look(channel.link, stream, start)
+
+
+async def _ask(link: Link, stream: str, start: Start) -> int:
+    channel = await Channel.open(link, ANSWER_S)
+    try:
+        sink, come = _sink(b"leveret-question")
+        await channel.consume(stream, sink, no_ack=True, arguments={"x-stream-query": True, OFFSET: start})
+        await within(ANSWER_S, f"asking for the offsets of {stream!r}", _some(channel, sink, come))
+        return int(sink.items[0].headers[OFFSET])
+    finally:
+        await channel.close()
+
+
+async def _look(link: Link, stream: str, start: Start) -> int:
+    """Reads the last bunch of messages, which is all that "last" means there."""
+    channel = await Channel.open(link, ANSWER_S)
+    try:
+        await channel.prefetch(PROBE_PREFETCH)
+        sink, come = _sink(b"leveret-look")
+        await channel.consume(stream, sink, arguments={OFFSET: "last"})
+        try:
+            async with asyncio.timeout(EMPTY_S):
+                await _some(channel, sink, come)
+        except TimeoutError:
+            # Its message count cannot be asked instead: that may still be 0 when messages are confirmed.
+            return 0
+        first = int(sink.items[0].headers[OFFSET])
+        last = await _end_of(channel, sink, come)
+        return first if start == "last" else last + 1
+    finally:
+        await channel.close()
+
+
+async def _end_of(channel: Channel, sink: Sink, come: asyncio.Event) -> int:
+    """Where the stream ends at present. Somebody may be publishing all the time: then any moment is as good."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + LOOK_S
+    last = 0
+    while loop.time() < until:
+        if sink.items:
+            newest = sink.items[-1]
+            last = int(newest.headers[OFFSET])
+            newest.ack(multiple=True)
+            sink.items.clear()
+        come.clear()
+        try:
+            async with asyncio.timeout(QUIET_S):
+                await _some(channel, sink, come)
+        except TimeoutError:
+            break
+    return last
+
+
+def _sink(tag: bytes) -> tuple[Sink, asyncio.Event]:
+    sink, come = Sink(tag), asyncio.Event()
+    sink.wake = come.set
+    return sink, come
+
+
+async def _some(channel: Channel, sink: Sink, come: asyncio.Event) -> None:
+    channel.on_end(lambda reason: come.set())
+    while not sink.items:
+        channel.check()
+        come.clear()
+        await come.wait()
+
+
+def offset_of(headers: dict[str, Any] | None) -> int:
+    """Of a delivery from a stream, which always has one."""
+    offset = None if headers is None else headers.get(OFFSET)
+    if not isinstance(offset, int):
+        raise ClientError("a delivery has no x-stream-offset: is this queue a stream?")
+    return offset

@@ -1,0 +1,99 @@
+"""A connection of a test's own, broken on purpose, and nothing left behind at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from leveret.client import Connection, connect
+from leveret.core.client.outgoing import Outgoing, make_address
+from leveret.core.properties import encode_properties
+from leveret.wire.exchange_methods import ExchangeDeclare
+from leveret.wire.queue_methods import QueueDeclare, QueueDelete
+from tests.client.amqp_server import AmqpServer
+
+WAIT_S = 60.0
+
+
+def new_name(what: str) -> str:
+    return f"{what}-{uuid.uuid4().hex[:12]}"
+
+
+def run_on(server: AmqpServer, script: Callable[[Connection], Awaitable[None]], **options: Any) -> None:
+    """Runs the script on a connection; afterwards no task of the library may be left."""
+
+    async def whole() -> None:
+        async with asyncio.timeout(WAIT_S):
+            async with connect(server.url, **options) as connection:
+                await script(connection)
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            assert not left, left
+
+    asyncio.run(whole(), debug=False)
+
+
+async def new_queue(connection: Connection, **options: Any) -> str:
+    name = new_name("client")
+    channel = await connection.channel()
+    arguments = options.pop("arguments", {})
+    await channel.call(QueueDeclare(name, durable=True, arguments=arguments, **options))
+    await channel.close()
+    return name
+
+
+async def new_stream(connection: Connection) -> str:
+    return await new_queue(connection, arguments={"x-queue-type": "stream"})
+
+
+async def publish(connection: Connection, exchange: str, messages: Iterable[tuple[str, bytes]], **fields: Any) -> None:
+    """(routing key, body) of each; returns when all are confirmed."""
+    channel = await connection.channel()
+    await channel.confirm()
+    raw = encode_properties(**fields)
+    for key, body in messages:
+        channel.lane.publish(Outgoing(make_address(exchange, key), raw, body, b"", 0))
+    async with asyncio.timeout(WAIT_S):
+        while channel.lane.unconfirmed:  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.005)
+    await channel.close()
+
+
+async def new_exchange(connection: Connection, kind: str = "direct") -> str:
+    name = new_name("client")
+    channel = await connection.channel()
+    await channel.call(ExchangeDeclare(name, kind, durable=True))
+    await channel.close()
+    return name
+
+
+async def delete_queue(connection: Connection, name: str) -> None:
+    channel = await connection.channel()
+    await channel.call(QueueDelete(name))
+    await channel.close()
+
+
+def cut(connection: Connection) -> None:
+    """The TCP connection breaks."""
+    link = connection._link
+    assert link is not None and link._transport is not None
+    link._transport.abort()
+
+
+async def cut_and_restored(connection: Connection) -> None:
+    before = connection.reconnects_total
+    cut(connection)
+    async with asyncio.timeout(WAIT_S):
+        while connection.reconnects_total == before:  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.01)
+        await connection.ready()
+
+
+async def until(condition: Callable[[], bool], what: str) -> None:
+    try:
+        async with asyncio.timeout(20):
+            while not condition():  # noqa: ASYNC110 - whatever it is
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"waited in vain: {what}") from None
