@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from leveret.testing import Broker
 from tests.client.exactly_once.postgres_server import PostgresServer, binaries, running_postgres
 from tests.client.exactly_once.scene import EFFECTS, Database
 
@@ -29,3 +30,9 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
     database = Database(request.param, place)
     database.execute(EFFECTS[database.kind])
     return database
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker

@@ -245,7 +245,7 @@ def test_creating_again_changes_nothing(database: Database) -> None:
 
 @pytest.mark.parametrize("table", ["handled; DROP TABLE effects", 'a"b', "", "1st", "a" * 49, "a.b.c", "é"])
 def test_what_is_no_name_of_a_table_is_refused(database: Database, table: str) -> None:
-    with pytest.raises(ValueError, match="cannot be the name|has a schema"):
+    with pytest.raises(ValueError, match=r"cannot be the name|has a schema"):
         database.store(table=table)
 
 
@@ -306,7 +306,7 @@ def test_a_connection_of_the_users_own(tmp_path: Any) -> None:
 def test_a_sqlite_file_that_cannot_be_opened(tmp_path: Any) -> None:
     async def scene() -> None:
         store = SqliteStore(tmp_path / "missing" / "shop.db")
-        with pytest.raises(DatabaseUnavailable, match="shop.db"):
+        with pytest.raises(DatabaseUnavailable, match=r"shop\.db"):
             await store.create()
         (tmp_path / "missing").mkdir()
         await store.create()
@@ -399,10 +399,10 @@ def test_a_schema_may_stand_before_the_table(postgres: PostgresServer) -> None:
     database.execute("CREATE SCHEMA sales")
 
     async def scene() -> None:
-        async with PostgresStore(database.place, table="sales.handled") as store:
-            async with store.once("m1", consumer="billing") as work:
-                with pytest.raises(TypeError, match="async function"):
-                    await work.run(lambda connection: None)
+        store = PostgresStore(database.place, table="sales.handled")
+        async with store, store.once("m1", consumer="billing") as work:
+            with pytest.raises(TypeError, match="async function"):
+                await work.run(lambda connection: None)
 
     asyncio.run(scene())
     assert database.execute("SELECT message_id FROM sales.handled") == [("m1",)]
