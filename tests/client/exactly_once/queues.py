@@ -39,3 +39,8 @@ def take_all(url: str, name: str) -> list[tuple[pika.BasicProperties, bytes]]:
 
 def bodies(url: str, name: str) -> list[str]:
     return [body.decode() for _, body in take_all(url, name)]
+
+
+def publish(url: str, name: str, body: str, **properties: Any) -> None:
+    with opened(url) as channel:
+        channel.basic_publish("", name, body.encode(), pika.BasicProperties(delivery_mode=2, **properties))

@@ -1,6 +1,7 @@
 """A consumer's handler that does its work once per message: transaction, commit, then the ack.
 
-Settles every delivery it is given, and never raises for one: what failed is given back to the broker and logged."""
+Settles every delivery it is given, and never raises for one: what failed is given back to the broker and logged. Unless
+it is told to leave that to the consumer."""
 
 from __future__ import annotations
 
@@ -62,16 +63,22 @@ def idempotent(
     requeue: bool = True,
     retry_pause_s: float = 1.0,
     deadline_s: float | None = None,
+    settle: bool = True,
 ) -> Callable[[Callable[[D, Work[C]], Any]], Callable[[D], Awaitable[Outcome]]]:
     """Makes a handler(delivery, work) into one that takes the delivery alone and settles it.
 
     An `async def` is awaited; with SQLite a plain `def` is called in the store's thread. `key(delivery)` gives the id
     of messages that carry it elsewhere. What fails is requeued after `retry_pause_s`, so that a database that is down
-    does not make deliveries go in circles; with requeue=False it is dead-lettered, for queues with a retry queue."""
+    does not make deliveries go in circles; with requeue=False it is dead-lettered, for queues with a retry queue.
+
+    With settle=False nothing is settled and every error is raised: for `Consumer.run`, which acknowledges what returns
+    and has rules of its own for what raises."""
     checked_id(consumer, "name of a consumer")
 
     def wrapped(handler: Callable[[D, Work[C]], Any]) -> Callable[[D], Awaitable[Outcome]]:
         is_async = inspect.iscoroutinefunction(handler)
+        if not is_async and not store.runs_plain_functions:
+            raise TypeError("a handler on PostgreSQL is an `async def`, because its connection is psycopg's async one")
 
         async def handle(delivery: D) -> bool:
             message_id = id_of(delivery, key)
@@ -84,9 +91,12 @@ def idempotent(
                     await work.run(lambda _: handler(delivery, work))
                 return True
 
-        async def settle(delivery: D) -> Outcome:
+        async def outcome(delivery: D) -> Outcome:
+            return Outcome.HANDLED if await handle(delivery) else Outcome.DUPLICATE
+
+        async def settled(delivery: D) -> Outcome:
             try:
-                is_new = await handle(delivery)
+                done = await outcome(delivery)
             except MissingMessageId as error:
                 logger.error("message refused", extra={"consumer": consumer, "reason": str(error)})
                 told(delivery.reject, requeue=False)
@@ -102,9 +112,9 @@ def idempotent(
                     told(delivery.nack, requeue=requeue)
                 return Outcome.FAILED
             told(delivery.ack)
-            return Outcome.HANDLED if is_new else Outcome.DUPLICATE
+            return done
 
-        return settle
+        return settled if settle else outcome
 
     return wrapped
 

@@ -44,6 +44,8 @@ class PostgresStore:
     """`source` is a DSN, for which up to `connections` are kept, a psycopg_pool.AsyncConnectionPool, or one
     AsyncConnection. After every `purge_every` messages up to `purge_batch` old ids are forgotten."""
 
+    runs_plain_functions = False
+
     def __init__(
         self,
         source: PostgresSource,

@@ -45,6 +45,8 @@ class SqliteStore:
     """`source` is a path, or a sqlite3 connection opened with check_same_thread=False that nobody else uses meanwhile.
     After every `purge_every` messages up to `purge_batch` old ids are forgotten."""
 
+    runs_plain_functions = True
+
     def __init__(
         self,
         source: SqliteSource,

@@ -68,6 +68,9 @@ class Work(ABC, Generic[C]):
 class IdempotentStore(Protocol[C]):
     """Keep a store open as long as the consumer lives; several consumers may share one."""
 
+    # Whether `work.run` calls plain functions, in a thread; else it awaits coroutine functions.
+    runs_plain_functions: bool
+
     @property
     def metrics(self) -> StoreMetrics: ...
 
