@@ -205,6 +205,27 @@ def test_a_stop_settles_what_is_in_hand(database: Database, broker: Broker) -> N
     assert sent == [f"a {number}" for number in range(len(sent))]
 
 
+def test_a_stop_does_not_wait_for_a_broker_that_does_not_answer(database: Database, broker: Broker) -> None:
+    declare(broker.url, "orders")
+
+    async def scene() -> None:
+        async with relaying(database, broker, stop_deadline_s=0.2) as relay:
+            database.add(("a", 1))
+            await until(lambda: relay.metrics.published == 1)
+            await asyncio.to_thread(broker.raise_alarm, "memory")
+            database.add(("a", 2))
+            await asyncio.sleep(0.3)
+            began = time.monotonic()
+        assert time.monotonic() - began < 10
+        assert relay.metrics.published == 1
+        await asyncio.to_thread(broker.clear_alarm, "memory")
+        async with relaying(database, broker):
+            await until(lambda: is_empty(database))
+
+    asyncio.run(scene())
+    assert list(dict.fromkeys(bodies(broker.url, "orders"))) == ["a 1", "a 2"]
+
+
 def test_a_broker_that_goes_away_costs_no_attempts(database: Database, broker: Broker) -> None:
     declare(broker.url, "orders")
 

@@ -127,7 +127,7 @@ async def relay_until(
 
 
 async def connected(url: str) -> Any:
-    return await connect(url)
+    return await connect(url, name="leveret-outbox-relay")
 
 
 async def patiently(attempt: Callable[[], Coroutine[Any, Any, Any]], stopped: asyncio.Event) -> Any:

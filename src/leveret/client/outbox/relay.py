@@ -90,6 +90,7 @@ class Relay:
         attempts_max: int = 10,
         retry_s: float = 1.0,
         retry_max_s: float = 60.0,
+        stop_deadline_s: float = 10.0,
     ) -> None:
         if batch < 1 or attempts_max < 1:
             raise ValueError("a batch has at least one row, and a row at least one attempt")
@@ -103,7 +104,10 @@ class Relay:
         self._attempts_max = attempts_max
         self._retry_s = retry_s
         self._retry_max_s = retry_max_s
+        self._stop_deadline_s = stop_deadline_s
         self._stopped = asyncio.Event()
+        # Of the batch under way; none until somebody wants to stop.
+        self._patience: asyncio.Timeout | None = None
         self._task: asyncio.Task[None] | None = None
         self._measured_at = -MEASURE_S
         self.metrics = RelayMetrics()
@@ -129,8 +133,12 @@ class Relay:
             await self._database.release()
 
     def stop(self) -> None:
-        """Lets `run` finish what is in hand: publishes under way are waited for and settled, no new ones begun."""
-        self._stopped.set()
+        """Lets `run` finish what is in hand: publishes under way are waited for and settled, no new ones begun. What a
+        broker has not answered by `stop_deadline_s` is left for the next relay. To be called in the loop."""
+        if not self._stopped.is_set():
+            self._stopped.set()
+            if self._patience is not None:
+                self._patience.reschedule(asyncio.get_running_loop().time() + self._stop_deadline_s)
 
     async def __aenter__(self) -> Relay:
         assert self._task is None, "this relay was started before"
@@ -200,12 +208,16 @@ class Relay:
             lanes.setdefault(row.ordering_key, []).append(row)
         batch = _Batch()
         try:
-            async with asyncio.TaskGroup() as group:
-                for lane in lanes.values():
-                    group.create_task(self._publish_lane(lane, batch))
-            for row in batch.suspects:
-                await self._publish_row(row, batch, is_alone=True)
+            async with asyncio.timeout(None) as self._patience:
+                async with asyncio.TaskGroup() as group:
+                    for lane in lanes.values():
+                        group.create_task(self._publish_lane(lane, batch))
+                for row in batch.suspects:
+                    await self._publish_row(row, batch, is_alone=True)
+        except TimeoutError:
+            logger.warning("outbox relay stops before the broker has answered", extra={"rows": len(rows)})
         finally:
+            self._patience = None
             # Also when it was cancelled: what the broker has confirmed need not be sent again.
             await self._settle(batch.settlement)
         if batch.interruption is not None:
