@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from types import TracebackType
 from typing import Any
 
 from leveret.client.database.postgres_connections import Connection, connected, unavailable
@@ -162,6 +163,15 @@ class PostgresOutbox:
         self._has_claim = False
         if connection is not None:
             await connection.close()
+
+    async def __aenter__(self) -> PostgresOutbox:
+        await self.create()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.release()
 
     # ---- the session
 

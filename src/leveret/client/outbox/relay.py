@@ -9,7 +9,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol
@@ -38,20 +38,12 @@ PURGE_BATCH = 1000
 
 
 class Publisher(Protocol):
-    """What the relay asks of a producer; leveret.client's Producer is one. Returns when the broker has confirmed."""
+    """What the relay asks of a producer; leveret.client's Producer is one. `publish` takes the body, and by name
+    exchange, routing_key, mandatory, deadline_s, headers, message_id and other properties. It returns when the broker
+    has confirmed, and else raises as the Producer does."""
 
-    async def publish(
-        self,
-        body: bytes,
-        *,
-        exchange: str,
-        routing_key: str,
-        mandatory: bool,
-        deadline_s: float,
-        headers: dict[str, Any],
-        message_id: str,
-        **properties: Any,
-    ) -> None: ...
+    @property
+    def publish(self) -> Callable[..., Awaitable[None]]: ...
 
 
 @dataclass(slots=True)

@@ -60,7 +60,8 @@ class OutboxStatus:
 class OutboxDatabase(Protocol):
     """One table of rows, and the claim on it: whoever holds the claim publishes, the others stand by.
 
-    Every method raises DatabaseUnavailable when the database is not to be had; the claim is then lost."""
+    Every method raises DatabaseUnavailable when the database is not to be had; the claim is then lost. A relay has its
+    object for itself: whoever wants to look or to unpark meanwhile makes another one."""
 
     async def create(self) -> None:
         """Makes the table unless it is there."""

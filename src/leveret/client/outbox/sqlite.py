@@ -10,6 +10,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Sequence
+from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -73,6 +74,15 @@ class SqliteOutbox:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+    async def __aenter__(self) -> SqliteOutbox:
+        await self.create()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.release()
 
     # ---- in the thread
 
