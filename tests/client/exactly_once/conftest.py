@@ -26,7 +26,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
     if request.param == "sqlite":
         place = str(tmp_path / "shop.db")
     else:
-        place = request.getfixturevalue("postgres").new_database()
+        place = request.getfixturevalue("postgres").new_schema()
     database = Database(request.param, place)
     database.execute(EFFECTS[database.kind])
     return database

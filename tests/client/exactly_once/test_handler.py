@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 
 from leveret.client import Channel, Delivery, connect
-from leveret.client.idempotent import MissingMessageId, Outcome, PostgresStore, SqliteStore, idempotent
+from leveret.client.idempotent import (
+    MissingMessageId,
+    Outcome,
+    PostgresStore,
+    SqliteStore,
+    StoreMetrics,
+    Work,
+    idempotent,
+)
 from leveret.testing import Broker
 from tests.client.exactly_once.queues import bodies, declare, publish
 from tests.client.exactly_once.scene import Database, write_effect
@@ -206,6 +214,50 @@ def test_the_consumer_may_settle_by_rules_of_its_own(tmp_path: Path, broker: Bro
             assert [first.is_settled, second.is_settled, third.is_settled] == [False, False, False]
 
     asyncio.run(scene())
+
+
+def test_a_store_of_ones_own(broker: Broker) -> None:
+    """The contract is all that idempotent() asks for; this one keeps ids in memory."""
+
+    class MemoryWork(Work[set[str]]):
+        async def run(self, function: Any, *arguments: Any) -> Any:
+            return function(self.connection, *arguments)
+
+    class MemoryStore:
+        runs_plain_functions = True
+        metrics = StoreMetrics()
+
+        def __init__(self) -> None:
+            self.ids: set[str] = set()
+
+        async def create(self) -> None: ...
+
+        @asynccontextmanager
+        async def once(
+            self, message_id: str, *, consumer: str, deadline_s: float | None = None
+        ) -> AsyncIterator[MemoryWork]:
+            yield MemoryWork(None if message_id in self.ids else self.ids)
+            self.ids.add(message_id)
+
+        async def purge(self) -> int:
+            return 0
+
+        async def close(self) -> None: ...
+
+    declare(broker.url, "orders")
+    for message_id in ("m1", "m2", "m1"):
+        publish(broker.url, "orders", "order", message_id=message_id)
+
+    async def scene() -> list[Outcome]:
+        async with consuming(broker) as channel:
+
+            @idempotent(MemoryStore(), consumer="billing")
+            def bill(delivery: Delivery, work: Any) -> None:
+                assert delivery.message_id not in work.connection
+
+            return [await bill(await taken(channel)) for _ in range(3)]
+
+    assert asyncio.run(scene()) == [Outcome.HANDLED, Outcome.HANDLED, Outcome.DUPLICATE]
 
 
 def test_what_cannot_work_is_refused_before_the_first_message(tmp_path: Path) -> None:

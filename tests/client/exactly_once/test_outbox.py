@@ -144,7 +144,7 @@ def test_adding_outside_a_transaction_is_refused(database: Database) -> None:
 
 
 def test_an_async_connection(postgres: PostgresServer) -> None:
-    database = Database("postgres", postgres.new_database())
+    database = Database("postgres", postgres.new_schema())
 
     async def scene() -> None:
         await created(database)

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import psycopg
 import pytest
 
-from leveret.client.outbox import Relay
+from leveret.client.outbox import Outbox, Relay
 from leveret.testing import Broker
 from tests.client.exactly_once.broker_client import open_producer
 from tests.client.exactly_once.postgres_server import PostgresServer
@@ -30,7 +31,7 @@ async def until(condition: Callable[[], bool]) -> None:
 @asynccontextmanager
 async def relaying(database: Database, broker: Broker, **options: Any) -> AsyncIterator[Relay]:
     options = {"poll_s": 0.1, "retry_s": 0.05, "retry_max_s": 0.2, **options}
-    outbox = database.outbox(**{name: options.pop(name) for name in ("keep_s",) if name in options})
+    outbox = database.outbox(**{name: options.pop(name) for name in ("keep_s", "table") if name in options})
     await outbox.create()
     async with open_producer(broker.url) as producer, Relay(outbox, producer, **options) as relay:
         yield relay
@@ -279,15 +280,19 @@ def test_duplicates_are_dropped_by_the_brokers_deduplication(database: Database,
 
 
 def test_a_notification_wakes_the_relay(postgres: PostgresServer, broker: Broker) -> None:
-    database = Database("postgres", postgres.new_database())
+    database = Database("postgres", postgres.new_schema())
     declare(broker.url, "orders")
+    # As long as names can be: together they are longer than the name of a channel.
+    schema, table = "s" * 48, "t" * 48
+    database.execute(f"CREATE SCHEMA {schema}")
 
     async def scene() -> None:
-        async with relaying(database, broker, poll_s=15) as relay:
+        async with relaying(database, broker, poll_s=15, table=f"{schema}.{table}") as relay:
             await until(lambda: relay.metrics.is_active)
             for number in range(3):
                 began = time.monotonic()
-                database.add(("a", number))
+                with psycopg.connect(database.place) as connection:
+                    Outbox(f"{schema}.{table}").add(connection, f"a {number}", routing_key="orders")
                 await until(lambda: relay.metrics.published == number + 1)  # noqa: B023 - it is waited for right here
                 assert time.monotonic() - began < 5
 
@@ -295,7 +300,7 @@ def test_a_notification_wakes_the_relay(postgres: PostgresServer, broker: Broker
 
 
 def test_a_database_that_is_down_and_comes_back(postgres: PostgresServer, broker: Broker) -> None:
-    database = Database("postgres", postgres.new_database())
+    database = Database("postgres", postgres.new_schema())
     declare(broker.url, "orders")
 
     async def scene() -> None:
@@ -314,7 +319,7 @@ def test_a_database_that_is_down_and_comes_back(postgres: PostgresServer, broker
 
 def test_a_relay_that_lost_its_session_settles_nothing(postgres: PostgresServer, broker: Broker) -> None:
     """Its rows belong to the next relay by then."""
-    database = Database("postgres", postgres.new_database())
+    database = Database("postgres", postgres.new_schema())
     declare(broker.url, "orders")
 
     async def scene() -> None:

@@ -347,7 +347,7 @@ def test_a_connection_and_a_pool_of_the_users_own(postgres: PostgresServer) -> N
 
     async def scene() -> None:
         nonlocal lent
-        dsn = postgres.new_database()
+        dsn = postgres.new_schema()
         async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
             store = PostgresStore(connection)
             await store.create()
@@ -369,7 +369,7 @@ def test_a_connection_and_a_pool_of_the_users_own(postgres: PostgresServer) -> N
 
 
 def test_a_server_that_is_down_and_comes_back(postgres: PostgresServer) -> None:
-    database = Database("postgres", postgres.new_database())
+    database = Database("postgres", postgres.new_schema())
 
     async def scene() -> None:
         async with PostgresStore(database.place, deadline_s=2) as store:
@@ -395,7 +395,7 @@ def test_a_server_that_is_down_and_comes_back(postgres: PostgresServer) -> None:
 
 
 def test_a_schema_may_stand_before_the_table(postgres: PostgresServer) -> None:
-    database = Database("postgres", postgres.new_database())
+    database = Database("postgres", postgres.new_schema())
     database.execute("CREATE SCHEMA sales")
 
     async def scene() -> None:

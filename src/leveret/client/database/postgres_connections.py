@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import select
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Protocol, TypeAlias
 
 from leveret.client.database.errors import DatabaseBusy, DatabaseUnavailable, TransactionMisused
@@ -78,7 +78,11 @@ class PostgresConnections:
         if self._is_closed:
             raise ClientClosed("these connections to PostgreSQL were closed here")
         if not isinstance(self._source, str | AsyncConnection):
-            async with self._source.connection(timeout=deadline_s) as connection:
+            async with AsyncExitStack() as stack:
+                try:
+                    connection = await stack.enter_async_context(self._source.connection(timeout=deadline_s))
+                except psycopg.OperationalError as error:
+                    raise unavailable(error) from error
                 yield checked_idle(connection)
             return
         try:

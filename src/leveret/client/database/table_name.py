@@ -11,6 +11,7 @@ __all__ = ["TableName"]
 
 # PostgreSQL cuts names at 63 octets; what is left over is for the names of indexes made from this one.
 NAME_LENGTH_MAX = 48
+CHANNEL_LENGTH_MAX = 63
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -42,6 +43,11 @@ class TableName:
     @property
     def plain(self) -> str:
         return f"{self.schema}.{self.name}" if self.schema else self.name
+
+    @property
+    def channel(self) -> str:
+        """Of its notifications; PostgreSQL takes names of up to 63 octets."""
+        return self.plain[-CHANNEL_LENGTH_MAX:]
 
     def index(self, suffix: str) -> str:
         """The name of one of its indexes, which lives in the schema of its table."""

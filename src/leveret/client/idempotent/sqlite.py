@@ -6,6 +6,7 @@ the id is looked at, so a duplicate in another process waits until the first is 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import sqlite3
@@ -117,9 +118,11 @@ class SqliteStore:
                 return purged
 
     async def close(self) -> None:
-        """Waits for the message in hand, then closes the database if the store opened it."""
-        async with self._turn:
-            await self._thread.close()
+        """Waits for the message in hand, at most its deadline, then closes the database if the store opened it."""
+        with contextlib.suppress(DatabaseBusy):
+            async with self._own_turn(self._deadline_s):
+                pass
+        await self._thread.close()
 
     async def __aenter__(self) -> SqliteStore:
         await self.create()

@@ -50,7 +50,7 @@ class Outbox:
         if notify:
             # One statement for both. PostgreSQL sends the notification with the commit, once per transaction.
             self._postgres_insert = (
-                f"WITH added AS ({insert} RETURNING id) SELECT pg_notify('{self._table.plain}', '') FROM added"
+                f"WITH added AS ({insert} RETURNING id) SELECT pg_notify('{self._table.channel}', '') FROM added"
             )
 
     def add(
@@ -172,8 +172,9 @@ def refused_header(value: Any) -> Any:
 
 
 def checked_sqlite_transaction(connection: sqlite3.Connection) -> None:
-    # With an isolation_level, sqlite3 begins a transaction by itself before the insert.
-    if connection.isolation_level is None and not connection.in_transaction:
+    # With an isolation_level, sqlite3 begins a transaction by itself before the insert; not so with autocommit.
+    begins_itself = connection.isolation_level is not None and getattr(connection, "autocommit", -1) is not True
+    if not begins_itself and not connection.in_transaction:
         raise TransactionMisused("add() belongs in the transaction of your change: BEGIN first, or the two may part")
 
 

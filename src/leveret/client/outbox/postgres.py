@@ -74,7 +74,7 @@ class PostgresOutbox:
                     await connection.execute("SET tcp_keepalives_idle = 10")
                     await connection.execute("SET tcp_keepalives_interval = 5")
                     await connection.execute("SET tcp_keepalives_count = 3")
-                    await connection.execute(f'LISTEN "{self._table.plain}"')
+                    await connection.execute(f'LISTEN "{self._table.channel}"')
                     self._has_claim = True
         return self._has_claim
 
