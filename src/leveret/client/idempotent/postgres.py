@@ -1,0 +1,188 @@
+"""The store of handled messages in PostgreSQL, with psycopg 3 and its async connections.
+
+The insert of the id is what orders duplicates: PostgreSQL lets the second insert of one key wait until the first
+transaction has ended. Moments are the server's, so that workers with different clocks agree."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from types import TracebackType
+from typing import Any
+
+from leveret.client.database.errors import DatabaseBusy, DatabaseUnavailable
+from leveret.client.database.postgres_connections import Connection, PostgresConnections, PostgresSource, unavailable
+from leveret.client.database.table_name import TableName
+from leveret.client.idempotent.store import TTL_S, StoreMetrics, Work, checked_id, checked_limits
+
+try:
+    import psycopg
+except ImportError as missing:
+    raise ImportError("PostgreSQL needs psycopg 3: pip install 'leveret[postgres]'") from missing
+
+__all__ = ["PostgresStore", "PostgresWork"]
+
+logger = logging.getLogger("leveret.client.idempotent")
+# Serialises workers that create the same tables at the same moment; any fixed number does.
+CREATE_LOCK = 0x1E7E_4E70
+
+
+class PostgresWork(Work[Connection]):
+    """`connection` is a psycopg AsyncConnection; psycopg refuses commit() and rollback() on it inside the block."""
+
+    async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Gives await function(connection, *arguments). The function is a coroutine function."""
+        if not inspect.iscoroutinefunction(function):
+            raise TypeError("run() takes an async function here, because the connection is psycopg's async one")
+        return await function(self.connection, *arguments)
+
+
+class PostgresStore:
+    """`source` is a DSN, for which up to `connections` are kept, a psycopg_pool.AsyncConnectionPool, or one
+    AsyncConnection. After every `purge_every` messages up to `purge_batch` old ids are forgotten."""
+
+    runs_plain_functions = False
+
+    def __init__(
+        self,
+        source: PostgresSource,
+        *,
+        ttl_s: float = TTL_S,
+        table: str = "leveret_handled",
+        deadline_s: float = 10.0,
+        connections: int = 4,
+        purge_every: int = 500,
+        purge_batch: int = 1000,
+    ) -> None:
+        checked_limits(ttl_s, purge_every, purge_batch)
+        self._table = TableName.checked(table)
+        self._connections = PostgresConnections(
+            source, count_max=connections, application_name="leveret-idempotent-consumer"
+        )
+        self._ttl_s = ttl_s
+        self._deadline_s = deadline_s
+        self._purge_every = purge_every
+        self._purge_batch = purge_batch
+        self.metrics = StoreMetrics()
+
+    async def create(self) -> None:
+        async with self._connections.borrow(self._deadline_s) as connection, connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock(%s)", (CREATE_LOCK,))
+            await connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {self._table.sql} (consumer TEXT NOT NULL, message_id TEXT NOT NULL, "
+                "handled_at TIMESTAMPTZ NOT NULL, PRIMARY KEY (consumer, message_id))"
+            )
+            await connection.execute(
+                f"CREATE INDEX IF NOT EXISTS {self._table.index('by_age')} ON {self._table.sql} (handled_at)"
+            )
+
+    @asynccontextmanager
+    async def once(
+        self, message_id: str, *, consumer: str, deadline_s: float | None = None
+    ) -> AsyncIterator[PostgresWork]:
+        checked_id(message_id)
+        checked_id(consumer, "name of a consumer")
+        deadline_s = self._deadline_s if deadline_s is None else deadline_s
+        work = PostgresWork(None)
+        try:
+            async with self._connections.borrow(deadline_s) as connection:
+                with translating(connection, lambda: work.is_new):
+                    async with connection.transaction():
+                        if await self._insert(connection, message_id, consumer, deadline_s):
+                            work = PostgresWork(connection)
+                            try:
+                                yield work
+                            except BaseException:
+                                self.metrics.rolled_back += 1
+                                raise
+                            finally:
+                                work.end()
+                if work.is_new:
+                    self.metrics.new += 1
+                    await self._purge_now_and_then(connection)
+        except DatabaseBusy:
+            self.metrics.busy += 1
+            raise
+        if not work.is_new:
+            # The connection went back already: what a duplicate's block does needs none.
+            self.metrics.duplicates += 1
+            yield work
+
+    async def purge(self) -> int:
+        purged = 0
+        while True:
+            async with self._connections.borrow(self._deadline_s) as connection:
+                batch = await self._purge(connection)
+            purged += batch
+            if batch < self._purge_batch:
+                return purged
+
+    async def close(self) -> None:
+        """Closes the connections that the store made itself."""
+        await self._connections.close()
+
+    async def __aenter__(self) -> PostgresStore:
+        await self.create()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _insert(self, connection: Connection, message_id: str, consumer: str, deadline_s: float) -> bool:
+        """Whether the id is new. Waits for another transaction that is about to write the same one."""
+        try:
+            async with asyncio.timeout(deadline_s):
+                # An id past its time counts as forgotten, whether it was purged yet or not.
+                cursor = await connection.execute(
+                    f"INSERT INTO {self._table.sql} AS seen (consumer, message_id, handled_at) "
+                    "VALUES (%s, %s, clock_timestamp()) "
+                    "ON CONFLICT (consumer, message_id) DO UPDATE SET handled_at = excluded.handled_at "
+                    "WHERE seen.handled_at <= clock_timestamp() - %s * interval '1 second'",
+                    (consumer, message_id, self._ttl_s),
+                )
+        except TimeoutError as error:
+            raise DatabaseBusy(
+                f"another worker was at message {message_id!r} of {consumer!r} for {deadline_s} s"
+            ) from error
+        return cursor.rowcount == 1
+
+    async def _purge_now_and_then(self, connection: Connection) -> None:
+        if self.metrics.new % self._purge_every:
+            return
+        try:
+            await self._purge(connection)
+        except (psycopg.Error, DatabaseUnavailable) as error:
+            # The message is committed; the ids can wait for the next time.
+            logger.warning("old message ids were not purged", extra={"table": self._table.plain, "reason": str(error)})
+
+    async def _purge(self, connection: Connection) -> int:
+        try:
+            async with asyncio.timeout(self._deadline_s), connection.transaction():
+                # Rows that somebody is about to use again, or to purge himself, are left alone.
+                cursor = await connection.execute(
+                    f"DELETE FROM {self._table.sql} WHERE (consumer, message_id) IN (SELECT consumer, message_id "
+                    f"FROM {self._table.sql} WHERE handled_at <= clock_timestamp() - %s * interval '1 second' "
+                    "ORDER BY handled_at LIMIT %s FOR UPDATE SKIP LOCKED)",
+                    (self._ttl_s, self._purge_batch),
+                )
+        except TimeoutError as error:
+            raise DatabaseBusy(f"the purge of old message ids took more than {self._deadline_s} s") from error
+        self.metrics.purged += cursor.rowcount
+        return cursor.rowcount
+
+
+@contextmanager
+def translating(connection: Connection, is_in_block: Callable[[], bool]) -> Iterator[None]:
+    """DatabaseUnavailable for what the server or the line did. An error of the block's own statement, on a connection
+    that lives, is left as it is."""
+    try:
+        yield
+    except psycopg.OperationalError as error:
+        if is_in_block() and not connection.closed:
+            raise
+        raise unavailable(error) from error

@@ -1,0 +1,272 @@
+"""idempotent(): deliveries of a real broker, settled after the commit."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leveret.client import Channel, Delivery, connect
+from leveret.client.idempotent import (
+    MissingMessageId,
+    Outcome,
+    PostgresStore,
+    SqliteStore,
+    StoreMetrics,
+    Work,
+    idempotent,
+)
+from leveret.testing import Broker
+from tests.client.exactly_once.queues import bodies, declare, publish
+from tests.client.exactly_once.scene import Database, write_effect
+
+
+@asynccontextmanager
+async def consuming(broker: Broker) -> AsyncIterator[Channel]:
+    async with connect(broker.url) as connection:
+        yield await connection.channel()
+
+
+async def taken(channel: Channel) -> Delivery:
+    delivery = await channel.get("orders")
+    assert delivery is not None
+    return delivery
+
+
+async def leave(channel: Channel) -> None:
+    """Acks are written at the end of the loop's turn; an answer from the broker says that they have arrived."""
+    while await channel.get("orders", no_ack=True) is not None:
+        pass
+
+
+def test_acked_after_the_commit_and_duplicates_too(database: Database, broker: Broker) -> None:
+    declare(broker.url, "orders")
+    for number in (1, 1, 2):
+        publish(broker.url, "orders", f"order {number}", message_id=f"m{number}")
+
+    async def scene() -> list[Outcome]:
+        async with database.store() as store, consuming(broker) as channel:
+
+            @idempotent(store, consumer="billing")
+            async def bill(delivery: Delivery, work: Any) -> None:
+                await write_effect(work, delivery.body.decode(), 1)
+
+            outcomes = [await bill(await taken(channel)) for _ in range(3)]
+            await leave(channel)
+            return outcomes
+
+    assert asyncio.run(scene()) == [Outcome.HANDLED, Outcome.DUPLICATE, Outcome.HANDLED]
+    assert database.effects() == [("order 1", 1), ("order 2", 1)]
+    assert bodies(broker.url, "orders") == []
+
+
+def test_what_fails_goes_back_and_leaves_no_trace(database: Database, broker: Broker) -> None:
+    declare(broker.url, "orders")
+    publish(broker.url, "orders", "order 1", message_id="m1")
+
+    async def scene() -> list[Outcome]:
+        async with database.store() as store, consuming(broker) as channel:
+            failures = iter([RuntimeError("no stock"), None])
+
+            @idempotent(store, consumer="billing", retry_pause_s=0.01)
+            async def bill(delivery: Delivery, work: Any) -> None:
+                await write_effect(work, "order", 1)
+                if failure := next(failures):
+                    raise failure
+
+            outcomes = [await bill(await taken(channel))]
+            again = await taken(channel)
+            assert again.redelivered
+            return [*outcomes, await bill(again)]
+
+    assert asyncio.run(scene()) == [Outcome.FAILED, Outcome.HANDLED]
+    assert database.effects() == [("order", 1)]
+
+
+def test_with_requeue_off_it_is_dead_lettered(tmp_path: Path, broker: Broker) -> None:
+    declare(broker.url, "dead")
+    declare(broker.url, "orders", dead_letter_exchange="", dead_letter_routing_key="dead")
+    publish(broker.url, "orders", "order 1", message_id="m1")
+    publish(broker.url, "orders", "order 2")
+
+    async def scene() -> list[Outcome]:
+        async with SqliteStore(tmp_path / "shop.db") as store, consuming(broker) as channel:
+
+            @idempotent(store, consumer="billing", requeue=False)
+            async def bill(delivery: Delivery, work: Any) -> None:
+                raise RuntimeError("no stock")
+
+            outcomes = [await bill(await taken(channel)), await bill(await taken(channel))]
+            await leave(channel)
+            return outcomes
+
+    # The second has no id: it never will have one.
+    assert asyncio.run(scene()) == [Outcome.FAILED, Outcome.REFUSED]
+    assert bodies(broker.url, "dead") == ["order 1", "order 2"]
+
+
+def test_a_key_function_finds_the_id_elsewhere(tmp_path: Path, broker: Broker) -> None:
+    declare(broker.url, "orders")
+    for headers in ({"order": "7"}, {"order": "7"}, {}, {"order": 7}):
+        publish(broker.url, "orders", "order", headers=headers)
+
+    async def scene() -> list[Outcome]:
+        async with SqliteStore(tmp_path / "shop.db") as store, consuming(broker) as channel:
+
+            @idempotent(store, consumer="billing", key=lambda delivery: delivery.headers["order"])
+            async def bill(delivery: Delivery, work: Any) -> None:
+                assert work.is_new
+
+            return [await bill(await taken(channel)) for _ in range(4)]
+
+    assert asyncio.run(scene()) == [Outcome.HANDLED, Outcome.DUPLICATE, Outcome.REFUSED, Outcome.REFUSED]
+
+
+def test_a_plain_function_works_in_the_thread_of_sqlite(tmp_path: Path, broker: Broker) -> None:
+    declare(broker.url, "orders")
+    publish(broker.url, "orders", "order 1", message_id="m1")
+
+    async def scene() -> list[Any]:
+        async with SqliteStore(tmp_path / "shop.db") as store, consuming(broker) as channel:
+
+            @idempotent(store, consumer="billing")
+            def bill(delivery: Delivery, work: Any) -> None:
+                assert isinstance(work.connection, sqlite3.Connection)
+                work.connection.execute("CREATE TABLE bills AS SELECT ? AS text", (delivery.body.decode(),))
+                with pytest.raises(RuntimeError):
+                    asyncio.get_running_loop()
+
+            assert await bill(await taken(channel)) is Outcome.HANDLED
+        with sqlite3.connect(tmp_path / "shop.db") as connection:
+            found = connection.execute("SELECT text FROM bills").fetchall()
+        connection.close()
+        return found
+
+    assert asyncio.run(scene()) == [("order 1",)]
+
+
+def test_a_channel_that_went_away_means_another_delivery(database: Database, broker: Broker) -> None:
+    declare(broker.url, "orders")
+    publish(broker.url, "orders", "order 1", message_id="m1")
+
+    async def scene() -> list[Outcome]:
+        async with database.store() as store, connect(broker.url) as connection:
+
+            @idempotent(store, consumer="billing")
+            async def bill(delivery: Delivery, work: Any) -> None:
+                await write_effect(work, "order", 1)
+                await channel.close()
+
+            channel = await connection.channel()
+            outcomes = [await bill(await taken(channel))]
+            channel = await connection.channel()
+            return [*outcomes, await bill(await taken(channel))]
+
+    assert asyncio.run(scene()) == [Outcome.HANDLED, Outcome.DUPLICATE]
+    assert database.effects() == [("order", 1)]
+
+
+def test_a_cancelled_handler_gives_the_message_back(tmp_path: Path, broker: Broker) -> None:
+    declare(broker.url, "orders")
+    publish(broker.url, "orders", "order 1", message_id="m1")
+
+    async def scene() -> None:
+        async with SqliteStore(tmp_path / "shop.db") as store, consuming(broker) as channel:
+
+            @idempotent(store, consumer="billing")
+            async def bill(delivery: Delivery, work: Any) -> None:
+                await asyncio.sleep(60)
+
+            task = asyncio.ensure_future(bill(await taken(channel)))
+            await asyncio.sleep(0.1)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert task.cancelled()
+            assert (await taken(channel)).redelivered
+
+    asyncio.run(scene())
+
+
+def test_the_consumer_may_settle_by_rules_of_its_own(tmp_path: Path, broker: Broker) -> None:
+    declare(broker.url, "orders")
+    for message_id in ("m1", "m2", None):
+        publish(broker.url, "orders", "order", message_id=message_id)
+
+    async def scene() -> None:
+        async with SqliteStore(tmp_path / "shop.db") as store, consuming(broker) as channel:
+
+            @idempotent(store, consumer="billing", settle=False)
+            async def bill(delivery: Delivery, work: Any) -> None:
+                if delivery.message_id == "m2":
+                    raise RuntimeError("no stock")
+
+            first, second, third = [await taken(channel) for _ in range(3)]
+            assert [await bill(first), await bill(first)] == [Outcome.HANDLED, Outcome.DUPLICATE]
+            with pytest.raises(RuntimeError, match="no stock"):
+                await bill(second)
+            with pytest.raises(MissingMessageId, match="key= function"):
+                await bill(third)
+            assert [first.is_settled, second.is_settled, third.is_settled] == [False, False, False]
+
+    asyncio.run(scene())
+
+
+def test_a_store_of_ones_own(broker: Broker) -> None:
+    """The contract is all that idempotent() asks for; this one keeps ids in memory."""
+
+    class MemoryWork(Work[set[str]]):
+        async def run(self, function: Any, *arguments: Any) -> Any:
+            return function(self.connection, *arguments)
+
+    class MemoryStore:
+        runs_plain_functions = True
+        metrics = StoreMetrics()
+
+        def __init__(self) -> None:
+            self.ids: set[str] = set()
+
+        async def create(self) -> None: ...
+
+        @asynccontextmanager
+        async def once(
+            self, message_id: str, *, consumer: str, deadline_s: float | None = None
+        ) -> AsyncIterator[MemoryWork]:
+            yield MemoryWork(None if message_id in self.ids else self.ids)
+            self.ids.add(message_id)
+
+        async def purge(self) -> int:
+            return 0
+
+        async def close(self) -> None: ...
+
+    declare(broker.url, "orders")
+    for message_id in ("m1", "m2", "m1"):
+        publish(broker.url, "orders", "order", message_id=message_id)
+
+    async def scene() -> list[Outcome]:
+        async with consuming(broker) as channel:
+
+            @idempotent(MemoryStore(), consumer="billing")
+            def bill(delivery: Delivery, work: Any) -> None:
+                assert delivery.message_id not in work.connection
+
+            return [await bill(await taken(channel)) for _ in range(3)]
+
+    assert asyncio.run(scene()) == [Outcome.HANDLED, Outcome.HANDLED, Outcome.DUPLICATE]
+
+
+def test_what_cannot_work_is_refused_before_the_first_message(tmp_path: Path) -> None:
+    async def scene() -> None:
+        store = SqliteStore(tmp_path / "shop.db")
+        with pytest.raises(ValueError, match="name of a consumer"):
+            idempotent(store, consumer="")
+        await store.close()
+        with pytest.raises(TypeError, match="async def"):
+            idempotent(PostgresStore("host=nowhere"), consumer="billing")(lambda delivery, work: None)
+
+    asyncio.run(scene())
