@@ -19,10 +19,10 @@ PURE_SUITES := $(wildcard $(addprefix tests/,unit property conformance simulatio
 # What says how RabbitMQ behaves, and so holds for both.
 ORACLE_SUITES := tests/contract $(sort $(wildcard tests/conformance/test_http_*.py))
 FUZZ_SUITES := $(wildcard $(addprefix tests/,property fuzz))
-CHECKED := src tests benchmarks setup.py
+CHECKED := src tests benchmarks distributions setup.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test test-compiled test-pure test-oracle bench crash lint format docs fuzz coverage pins deps-system clean
+.PHONY: help run install test test-compiled test-pure test-oracle bench crash lint format docs fuzz coverage client-wheel pins deps-system clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -76,6 +76,13 @@ fuzz: $(VENV)/.installed $(VENV)/.test ## property and fuzz tests with many more
 coverage: $(VENV)/.installed $(VENV)/.test $(VENV)/.dev ## lines reached by the interpreted suites
 	LEVERET_PURE=1 $(BIN)/coverage run -m pytest $(PURE_SUITES) $(ARGS)
 	$(BIN)/coverage report
+
+# The wheel is built from the source distribution, so that this is known to be complete.
+client-wheel: $(VENV)/.build ## leveret-client, the client without the broker, as source and wheel into dist/
+	$(BIN)/python -m distributions.client.staging build/client
+	@rm -f dist/leveret_client-*; mkdir -p dist
+	cd build/client && $(abspath $(BIN))/python -c 'from setuptools.build_meta import build_sdist; build_sdist("$(CURDIR)/dist")'
+	$(PIP) wheel --no-index --no-build-isolation --no-deps --wheel-dir dist dist/leveret_client-*.tar.gz
 
 deps-system: ## as root on Debian: the system packages that the tests and the benchmark use
 	.ci/run system

@@ -39,7 +39,7 @@ def test_no_name_is_vague() -> None:
 
 
 def test_every_module_opens_with_a_docstring() -> None:
-    paths = python_files("src", "tests", "benchmarks", "examples")
+    paths = python_files("src", "tests", "benchmarks", "distributions", "examples")
     assert [str(path) for path in [*paths, Path("setup.py")] if not has_docstring(parsed(path))] == []
 
 

@@ -18,7 +18,7 @@ LONG_FUNCTIONS: dict[str, str] = {}
 
 
 def file_lines() -> dict[str, int]:
-    paths = python_files("src", "tests", "benchmarks")
+    paths = python_files("src", "tests", "benchmarks", "distributions")
     return {str(path): len((ROOT / path).read_text(encoding="utf-8").splitlines()) for path in paths}
 
 
@@ -52,7 +52,7 @@ def test_files_have_one_subject() -> None:
 def test_functions_fit_a_screen() -> None:
     sizes = {
         f"{path}::{name}": lines
-        for path in python_files("src", "tests", "benchmarks")
+        for path in python_files("src", "tests", "benchmarks", "distributions")
         for name, lines in function_lines(parsed(path))
     }
     assert verdicts(sizes, FUNCTION_LINES_MAX, LONG_FUNCTIONS) == []

@@ -8,7 +8,7 @@ import pytest
 
 from tests.tidy.tree import ROOT, tool_output
 
-CHECKED = ("src", "tests", "benchmarks", "setup.py")
+CHECKED = ("src", "tests", "benchmarks", "distributions", "setup.py")
 CONFIG = str(ROOT / "pyproject.toml")
 
 

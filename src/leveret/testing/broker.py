@@ -1,22 +1,13 @@
-"""A real broker for your tests: on a free port of 127.0.0.1, in a thread of the test's own process, gone afterwards.
-
-    with Broker() as broker:
-        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-
-    async with Broker() as broker:
-        connection = await aio_pika.connect(broker.url)
-
-It is the broker that `leveret serve` runs, with nothing left out. With pytest, the fixture `leveret_broker` gives every
-test one of its own."""
+"""The broker that runs in a thread of a test's process, and the ways to reach into it."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import uvloop
@@ -24,6 +15,7 @@ import uvloop
 from leveret.node.config.loading import load_settings
 from leveret.node.config.settings import Settings
 from leveret.node.node import Node
+from leveret.testing.watched_queue import WatchedQueue
 
 __all__ = ["Broker"]
 
@@ -146,15 +138,27 @@ class Broker:
 
     def call(self, function: Callable[[Node], T]) -> T:
         """Runs function(node) on the broker's own thread and gives its result: the safe way to look inside."""
+
+        async def run(node: Node) -> T:
+            return function(node)
+
+        return self.run(run)
+
+    def run(self, function: Callable[[Node], Coroutine[Any, Any, T]]) -> T:
+        """The same for a coroutine function."""
         assert self._loop is not None, "the broker is not running"
 
         async def run() -> T:
             try:
-                return function(self.node)
+                return await function(self.node)
             finally:
                 self.node.kick()
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result(START_DEADLINE_S)
+
+    def queue(self, name: str, vhost: str = "/") -> WatchedQueue:
+        """A queue to be looked at and asserted about: broker.queue("orders").expect(count=3). Changes nothing in it."""
+        return WatchedQueue(self, name, vhost)
 
     def close_connections(self, reason: str = "closed for a test") -> None:
         """Makes the broker close every connection with 320, as an operator would."""
