@@ -7,11 +7,13 @@ Imports nothing of the broker, and installs without it."""
 
 from leveret.client.batches import Batch
 from leveret.client.channel import Channel
+from leveret.client.confirmation import Confirmation
 from leveret.client.connection import Connection, connect
 from leveret.client.consumer import Consumer
 from leveret.client.errors import (
     AlreadySettled,
     AuthenticationFailed,
+    BatchFailed,
     ChannelClosed,
     ClientClosed,
     ClientError,
@@ -24,8 +26,12 @@ from leveret.client.errors import (
     StaleDelivery,
     Unroutable,
 )
+from leveret.client.message import Message
 from leveret.client.payload import Typed, Undecodable
 from leveret.client.poison import OnError, Reject, Requeue, RetryLater, delivery_count
+from leveret.client.pool import Pool, PoolStatistics
+from leveret.client.pooled_channel import PooledChannel
+from leveret.client.producer import Producer
 from leveret.client.recovery import State
 from leveret.core.client.delivery import Delivery
 
@@ -33,10 +39,12 @@ __all__ = [
     "AlreadySettled",
     "AuthenticationFailed",
     "Batch",
+    "BatchFailed",
     "Channel",
     "ChannelClosed",
     "ClientClosed",
     "ClientError",
+    "Confirmation",
     "Connection",
     "ConnectionFailed",
     "ConnectionLost",
@@ -45,7 +53,12 @@ __all__ = [
     "DeadlineExceeded",
     "Delivery",
     "InvalidUrl",
+    "Message",
     "OnError",
+    "Pool",
+    "PoolStatistics",
+    "PooledChannel",
+    "Producer",
     "Refused",
     "Reject",
     "Requeue",
