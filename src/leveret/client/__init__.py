@@ -7,11 +7,13 @@ Imports nothing of the broker, and installs without it."""
 
 from leveret.client.batches import Batch
 from leveret.client.channel import Channel
+from leveret.client.confirmation import Confirmation
 from leveret.client.connection import Connection, connect
 from leveret.client.consumer import Consumer
 from leveret.client.errors import (
     AlreadySettled,
     AuthenticationFailed,
+    BatchFailed,
     ChannelClosed,
     ClientClosed,
     ClientError,
@@ -24,9 +26,13 @@ from leveret.client.errors import (
     StaleDelivery,
     Unroutable,
 )
+from leveret.client.message import Message
 from leveret.client.offset_store import OffsetStore, QueueOffsetStore, SqliteOffsetStore
 from leveret.client.payload import Typed, Undecodable
 from leveret.client.poison import OnError, Reject, Requeue, RetryLater, delivery_count
+from leveret.client.pool import Pool, PoolStatistics
+from leveret.client.pooled_channel import PooledChannel
+from leveret.client.producer import Producer
 from leveret.client.recovery import State
 from leveret.client.rpc import RemoteError, Reply, Rpc
 from leveret.client.rpc_server import RpcServer
@@ -38,10 +44,12 @@ __all__ = [
     "AlreadySettled",
     "AuthenticationFailed",
     "Batch",
+    "BatchFailed",
     "Channel",
     "ChannelClosed",
     "ClientClosed",
     "ClientError",
+    "Confirmation",
     "Connection",
     "ConnectionFailed",
     "ConnectionLost",
@@ -50,8 +58,13 @@ __all__ = [
     "DeadlineExceeded",
     "Delivery",
     "InvalidUrl",
+    "Message",
     "OffsetStore",
     "OnError",
+    "Pool",
+    "PoolStatistics",
+    "PooledChannel",
+    "Producer",
     "QueueOffsetStore",
     "Refused",
     "Reject",

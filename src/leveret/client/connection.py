@@ -32,6 +32,8 @@ from leveret.client.handshake import open_link
 from leveret.client.link import Link
 from leveret.client.options import Options, read_options
 from leveret.client.payload import Decoder, Typed
+from leveret.client.pool import Pool
+from leveret.client.producer import Producer
 from leveret.client.recovery import Recovery, State
 from leveret.client.rpc import Rpc
 from leveret.client.rpc_server import Handler, RpcServer
@@ -84,6 +86,7 @@ class Connection:
         self._events = Events()
         self._link: Link | None = None
         self._parts: list[Part] = []
+        self._pool: Pool | None = None
         self._opened = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closed_by: ClientError | None = None
@@ -183,6 +186,20 @@ class Connection:
         """Raises why the connection is closed, if it is."""
         if self._closed_by is not None:
             raise again(self._closed_by)
+
+    @property
+    def pool(self) -> Pool:
+        """Channels to borrow, see pool.py."""
+        if self._pool is None:
+            self._pool = Pool(self)
+        return self._pool
+
+    def producer(
+        self, exchange: str = "", routing_key: str = "", *, mandatory: bool = True, **options: Any
+    ) -> Producer:
+        """Something to publish with. Exchange, routing key and `mandatory` are what messages have that say nothing
+        else; so are properties, such as `app_id="shop"`. The options are in producer_options.py."""
+        return Producer.make(self, exchange, routing_key, mandatory, options)
 
     # ---- its parts
 

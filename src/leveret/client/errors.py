@@ -11,18 +11,21 @@ ClientError
 ├── DeadlineExceeded       something took too long; a TimeoutError as well
 ├── Unroutable             a mandatory message reached no queue
 ├── Refused                the broker did not take a message
+├── BatchFailed            some messages of a batch failed, with their places in it
 ├── StaleDelivery          a delivery whose channel is gone
 └── AlreadySettled         a delivery that was settled before"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from leveret.errors import AlreadySettled, ClientError, StaleDelivery
 
 __all__ = [
     "AlreadySettled",
     "AuthenticationFailed",
+    "BatchFailed",
     "ChannelClosed",
     "ClientClosed",
     "ClientError",
@@ -35,12 +38,22 @@ __all__ = [
     "StaleDelivery",
     "Unroutable",
     "again",
+    "fresh",
 ]
+
+E = TypeVar("E", bound=ClientError)
 
 
 def again(error: ClientError) -> ClientError:
     """One error may have to be raised to many, and must not remember the ways of all of them."""
     return error.with_traceback(None)
+
+
+def fresh(error: E) -> E:
+    """An equal error, for one of many who wait for the same thing."""
+    made = type(error).__new__(type(error), *error.args)
+    made.__dict__.update(error.__dict__)
+    return made
 
 
 class InvalidUrl(ClientError, ValueError):
@@ -117,3 +130,15 @@ class Refused(ClientError):
         self.exchange = exchange
         self.routing_key = routing_key
         self.message_id = message_id
+
+
+class BatchFailed(ClientError):
+    """Some messages of a batch failed; the others stand. `failures` are (place in the batch, error), in their order.
+    From the place `unsent_from` on nothing was taken from the batch, if it is not None."""
+
+    def __init__(self, failures: Sequence[tuple[int, Exception]], unsent_from: int | None = None) -> None:
+        rest = "" if unsent_from is None else f", and from message {unsent_from} on none was sent"
+        first = f": the first is message {failures[0][0]}, {failures[0][1]}" if failures else ""
+        super().__init__(f"{len(failures)} messages of the batch failed{rest}{first}")
+        self.failures = list(failures)
+        self.unsent_from = unsent_from

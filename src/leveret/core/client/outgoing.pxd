@@ -22,6 +22,7 @@ cdef class Outgoing:
     cdef public unsigned int reply_code
     cdef public bytes reply_text
     cdef public double due
+    cdef public unsigned long long index
 
     cpdef object send_again(self)
     cpdef str exchange(self)

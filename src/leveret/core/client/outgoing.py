@@ -30,6 +30,8 @@ class Outgoing:
         self.reply_text = b""
         # When it is given up, by the loop's clock.
         self.due = 0.0
+        # Its place in the batch that it is of.
+        self.index = 0
 
     @property
     def is_confirmed(self):

@@ -1,0 +1,443 @@
+"""Publishing that survives lost connections: every message is kept until the broker has answered for it.
+
+A producer has one channel of the pool, and gets another one when that ends. What is under way is the transit's business
+(transit.py), how messages are written the envelopes' (envelopes.py)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Unpack
+
+from leveret.client.channel import Channel
+from leveret.client.confirmation import BatchWait, Confirmation
+from leveret.client.deadline import within
+from leveret.client.envelopes import Envelopes
+from leveret.client.errors import (
+    BatchFailed,
+    ClientClosed,
+    ClientError,
+    ConnectionLost,
+    DeadlineExceeded,
+    fresh,
+)
+from leveret.client.link import Link
+from leveret.client.message import Body, Message, MessageProperties
+from leveret.client.producer_options import ProducerOptions
+from leveret.client.transit import Counters, Transit
+from leveret.core.client.lane import Lane
+from leveret.core.client.outgoing import Outgoing
+
+if TYPE_CHECKING:
+    from leveret.client.connection import Connection
+
+__all__ = ["Producer"]
+
+log = logging.getLogger(__name__)
+
+# Between attempts to open a channel on a connection that is there.
+REOPEN_PAUSE_MIN_S, REOPEN_PAUSE_MAX_S = 0.05, 1.0
+
+
+class Producer:
+    """Use `connection.producer(...)`; its options are in producer_options.py. It opens its channel when it is entered,
+    or with the first message, and is closed with its connection if it was not before."""
+
+    rank = 2
+
+    def __init__(self, connection: Connection, envelopes: Envelopes, options: ProducerOptions) -> None:
+        self._connection = connection
+        self._pool = connection.pool
+        self._loop = asyncio.get_running_loop()
+        self._envelopes = envelopes
+        self._confirms = options.confirms
+        self._deadline_s = connection.options.deadline_s if options.deadline_s is None else options.deadline_s
+        self.name = f"the producer {envelopes.prefix}"
+        self._transit = Transit(self._loop, options, self._want_channel, self._why)
+        self._window = self._transit.window
+        self._channel: Channel | None = None
+        # Of the pool's places one is ours, with a channel in it or not.
+        self._has_place = False
+        self._opener: asyncio.Task[None] | None = None
+        # Done whenever there is a channel, for those who do not wait for confirms.
+        self._opened = asyncio.Event()
+        self._closed_by: ClientClosed | None = None
+        self._trouble = ""
+        connection.attach(self)
+
+    @classmethod
+    def make(
+        cls, connection: Connection, exchange: str, routing_key: str, mandatory: bool, given: Mapping[str, Any]
+    ) -> Producer:
+        """`given` are options, and properties that every message is to have."""
+        names = ProducerOptions.__struct_fields__
+        options = ProducerOptions(**{name: value for name, value in given.items() if name in names})
+        options.check()
+        envelopes = Envelopes(
+            exchange,
+            routing_key,
+            mandatory,
+            {name: value for name, value in given.items() if name not in names},
+            numbered=options.confirms,
+            deduplicate=options.deduplicate,
+            publishing_name=options.publishing_name,
+        )
+        return cls(connection, envelopes, options)
+
+    # ---- as it is
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that were taken and not answered for; never more than the window."""
+        return self._window.count
+
+    @property
+    def in_flight_bytes(self) -> int:
+        return self._window.bytes
+
+    @property
+    def waiting(self) -> int:
+        """Publishes that wait for room in the window."""
+        return self._window.waiting
+
+    @property
+    def counters(self) -> Counters:
+        return self._transit.counters
+
+    @property
+    def published(self) -> int:
+        return self.counters.published
+
+    @property
+    def confirmed(self) -> int:
+        return self.counters.confirmed
+
+    @property
+    def returned(self) -> int:
+        return self.counters.returned
+
+    @property
+    def refused(self) -> int:
+        return self.counters.refused
+
+    @property
+    def retransmitted(self) -> int:
+        return self.counters.retransmitted
+
+    @property
+    def is_open(self) -> bool:
+        """It takes messages, whether or not there is a connection at the moment."""
+        return self._closed_by is None
+
+    # ---- publishing
+
+    async def publish(
+        self,
+        body: Body | Message = b"",
+        *,
+        exchange: str | None = None,
+        routing_key: str | None = None,
+        mandatory: bool | None = None,
+        deadline_s: float | None = None,
+        headers: Mapping[str, Any] | None = None,
+        message_id: str | None = None,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Returns when the broker has taken responsibility for the message.
+
+        Raises Unroutable if no queue takes it, Refused if the broker does not, ChannelClosed if it must not be
+        published at all (there is no such exchange, no right to it), DeadlineExceeded if there was no answer in time:
+        then nobody knows whether it arrived. ClientClosed means the same for a producer that was closed meanwhile. If
+        the task is cancelled, a message that was not sent yet never is."""
+        message = self._make(body, exchange, routing_key, mandatory, headers, message_id, properties)
+        due = self._loop.time() + (self._deadline_s if deadline_s is None else deadline_s)
+        if not self._confirms:
+            await self._write(message, due)
+            return
+        if not self._window.take(len(message.body)):
+            await self._room(message, due)
+        await self._promise(message, due)
+
+    async def submit(
+        self,
+        body: Body | Message = b"",
+        *,
+        exchange: str | None = None,
+        routing_key: str | None = None,
+        mandatory: bool | None = None,
+        deadline_s: float | None = None,
+        headers: Mapping[str, Any] | None = None,
+        message_id: str | None = None,
+        **properties: Unpack[MessageProperties],
+    ) -> Confirmation:
+        """Like publish, but waits only for room in the window. What it gives is a future: await it for the answer."""
+        if not self._confirms:
+            raise TypeError("a producer without confirms has no answers to wait for: use publish")
+        message = self._make(body, exchange, routing_key, mandatory, headers, message_id, properties)
+        due = self._loop.time() + (self._deadline_s if deadline_s is None else deadline_s)
+        if not self._window.take(len(message.body)):
+            await self._room(message, due)
+        confirmation = self._promise(message, due)
+        lane = self._transit.lane
+        if lane is not None and lane.outbox.congested:
+            # Whoever submits in a loop must let the others have their turn, the socket first.
+            await self._breathe(due)
+        return confirmation
+
+    async def publish_batch(self, messages: Iterable[Body | Message], *, deadline_s: float | None = None) -> None:
+        """Publishes all of them, on one channel and in their order, and returns when all are confirmed. They may come
+        from a generator: no more are taken from it than there is room for.
+
+        Raises BatchFailed if some failed, with the place of each; the others stand. The deadline is for all together.
+        Without confirms it returns when all are written."""
+        self._check()
+        due = self._loop.time() + (self._deadline_s if deadline_s is None else deadline_s)
+        batch = BatchWait(self._loop)
+        try:
+            unsent_from = await self._feed(batch, messages, due)
+            await batch.wait()
+        except BaseException:
+            self._transit.drop_batch(batch)
+            raise
+        if batch.failures or unsent_from is not None:
+            raise BatchFailed(sorted(batch.failures, key=lambda failure: failure[0]), unsent_from)
+
+    async def flush(self, deadline_s: float | None = None) -> None:
+        """Waits until the broker has answered for everything that was taken before; a batch counts as a whole. What the
+        answers are, those who wait for them learn. Raises DeadlineExceeded."""
+        seconds = self._deadline_s if deadline_s is None else deadline_s
+        due = self._loop.time() + seconds
+        if self._window.waiting:
+            self._transit.arm(due)
+            await self._window.wait_for_much(due, self._loop)
+        owners = {message.owner for message in self._transit.unanswered()}
+        futures = [owner.done if isinstance(owner, BatchWait) else owner for owner in owners]
+        if futures:
+            _, late = await asyncio.wait(futures, timeout=max(0.0, due - self._loop.time()))
+            if late:
+                raise DeadlineExceeded(f"{self.in_flight} messages were not confirmed within {seconds:g} s")
+
+    # ---- one message's way
+
+    def _make(
+        self,
+        body: Body | Message,
+        exchange: str | None,
+        routing_key: str | None,
+        mandatory: bool | None,
+        headers: Mapping[str, Any] | None,
+        message_id: str | None,
+        properties: MessageProperties,
+    ) -> Outgoing:
+        self._check()
+        if isinstance(body, Message):
+            given = (exchange, routing_key, mandatory, headers, message_id)
+            if properties or any(value is not None for value in given):
+                raise TypeError("a Message has everything in it: nothing else can be given beside it")
+            return self._envelopes.make_from(body)
+        return self._envelopes.make(body, exchange, routing_key, mandatory, headers, message_id, properties)
+
+    async def _room(self, message: Outgoing, due: float) -> None:
+        self._transit.arm(due)
+        await self._window.wait(len(message.body), due, self._loop)
+        if self._transit.is_stopped:
+            self._window.release(1, len(message.body))
+            self._check()
+
+    def _promise(self, message: Outgoing, due: float) -> Confirmation:
+        confirmation = Confirmation(message, self._transit.drop, self._loop)
+        self._transit.accept(message, due, confirmation)
+        return confirmation
+
+    async def _breathe(self, due: float) -> None:
+        """Lets what is written go out before more is."""
+        await asyncio.sleep(0)
+        if self._channel is None or not self._channel.link.is_congested:
+            return
+        # A lost link, or time that is over: those who wait for the messages learn it.
+        with contextlib.suppress(ConnectionLost, DeadlineExceeded):
+            await within(max(0.0, due - self._loop.time()), "to write", self._channel.link.room())
+
+    async def _feed(self, batch: BatchWait, messages: Iterable[Body | Message], due: float) -> int | None:
+        """Hands over the messages of a batch. The place of the first that was not, if time is over or we are closed."""
+        transit, window, envelopes = self._transit, self._window, self._envelopes
+        for index, item in enumerate(messages):
+            if self._closed_by is not None:
+                return index
+            try:
+                if type(item) is bytes:
+                    message = envelopes.plain(item)
+                elif isinstance(item, Message):
+                    message = envelopes.make_from(item)
+                else:
+                    message = envelopes.make(item)
+            except (TypeError, ValueError) as error:
+                batch.fail(index, error)
+                continue
+            message.index = index
+            size = len(message.body)
+            try:
+                if not self._confirms:
+                    await self._write(message, due)
+                    continue
+                if not window.take(size):
+                    transit.arm(due)
+                    await window.wait_for_much(due, self._loop)
+                    if not window.take(size):
+                        await self._room(message, due)
+            except (DeadlineExceeded, ClientClosed):
+                return index
+            batch.left += 1
+            transit.accept(message, due, batch)
+            if transit.lane is not None and transit.lane.outbox.congested:
+                await self._breathe(due)
+        return None
+
+    async def _write(self, message: Outgoing, due: float) -> None:
+        """Without confirms: written and forgotten, as soon as the socket takes it."""
+        while self._transit.lane is None:
+            self._want_channel()
+            left = max(0.0, due - self._loop.time())
+            await within(left, f"to write a message ({self._why() or 'there was no channel'})", self._opened.wait())
+            self._check()
+        self._transit.lane.publish(message)
+        self.counters.published += 1
+        if self._transit.lane.outbox.congested:
+            await self._breathe(due)
+
+    # ---- its channel
+
+    def _want_channel(self) -> None:
+        if self._opener is None and self._closed_by is None:
+            self._opener = self._loop.create_task(self._open(), name="leveret-producer")
+
+    async def _open(self) -> None:
+        """Gets a channel, however often that fails; while the connection is lost it waits for that."""
+        pause = REOPEN_PAUSE_MIN_S
+        try:
+            while self._transit.lane is None and self._closed_by is None:
+                try:
+                    await self._connection.ready(self._deadline_s)
+                    await self._open_now()
+                    self._trouble = ""
+                except ClientClosed:
+                    # Of the connection, which stops us too.
+                    return
+                except ConnectionLost as error:
+                    self._trouble = str(error)
+                except ClientError as error:
+                    self._trouble = str(error)
+                    log.warning("no channel for a producer", extra={"reason": self._trouble, "pause_s": pause})
+                    await asyncio.sleep(pause)
+                    pause = min(pause * 2, REOPEN_PAUSE_MAX_S)
+        finally:
+            self._opener = None
+
+    async def _open_now(self) -> None:
+        if self._transit.lane is not None:
+            return
+        if self._has_place:
+            channel = await self._pool.reopen(self._deadline_s, self._ended, self._confirms)
+        else:
+            channel = await self._pool.take(self._deadline_s, self._ended, self._confirms)
+            self._has_place = True
+        if self._closed_by is not None or self._transit.lane is not None or not channel.is_open:
+            # Closed meanwhile, or it has ended before we knew of it.
+            self._pool.leave(channel)
+            channel.give_up(ClientClosed("the channel was not needed"))
+            return
+        self._channel = channel
+        self._transit.use(channel.lane)
+        if not self._confirms:
+            channel.lane.owner = self._came_back
+        self._opened.set()
+
+    def _ended(self, reason: ClientError) -> None:
+        channel, self._channel = self._channel, None
+        self._opened.clear()
+        if channel is None:
+            return
+        self._trouble = str(reason)
+        self._pool.leave(channel)
+        if not self._confirms:
+            log.warning("a producer without confirms lost its channel", extra={"reason": str(reason)})
+        self._transit.ended(reason)
+
+    def _came_back(self, lane: Lane) -> None:
+        """Without confirms nobody waits for it: it is counted and logged."""
+        for code, text, stray in lane.take_strays():
+            self.counters.returned += 1
+            extra = {"exchange": stray.exchange, "routing_key": stray.routing_key, "code": code, "reason": text}
+            log.warning("a message was returned", extra=extra)
+        # Or nobody is told of the next one.
+        lane.take_settled()
+
+    def _why(self) -> str:
+        """Why messages may not be confirmed at present; empty if nothing is known."""
+        blocked = self._connection.blocked
+        return f"the broker takes no messages: {blocked}" if blocked is not None else self._trouble
+
+    # ---- a part of the connection
+
+    async def restore(self, link: Link) -> None:
+        if self._has_place:
+            try:
+                await self._open_now()
+                self._trouble = ""
+            except ClientError:
+                self._want_channel()
+                raise
+
+    def lost(self, reason: ClientError) -> None:
+        # The channel has told it already.
+        self._trouble = str(reason)
+
+    async def stop(self, reason: ClientError) -> None:
+        await self._stop(str(reason), self._connection.options.close_deadline_s)
+
+    async def close(self, deadline_s: float | None = None) -> None:
+        """Takes no more messages, waits for the answers to those that are under way, and gives up what is not answered
+        by then: whoever waits for it gets ClientClosed. Closing twice does nothing."""
+        await self._stop("the producer was closed", self._deadline_s if deadline_s is None else deadline_s)
+        self._connection.detach(self)
+
+    async def _stop(self, reason: str, deadline_s: float) -> None:
+        if self._closed_by is not None:
+            return
+        self._closed_by = ClientClosed(reason)
+        # Without a connection nothing will be answered.
+        if self._channel is not None:
+            with contextlib.suppress(DeadlineExceeded):
+                await self.flush(deadline_s)
+        self._transit.stop(reason)
+        self._opened.set()
+        if self._opener is not None:
+            self._opener.cancel()
+            await asyncio.gather(self._opener, return_exceptions=True)
+        if self._channel is not None:
+            channel, self._channel = self._channel, None
+            self._transit.lane = None
+            self._pool.put(channel)
+        elif self._has_place:
+            self._pool.free()
+        self._has_place = False
+
+    def _check(self) -> None:
+        if self._closed_by is not None:
+            raise fresh(self._closed_by)
+
+    async def __aenter__(self) -> Producer:
+        self._check()
+        if self._transit.lane is None:
+            self._want_channel()
+            await within(self._deadline_s, f"to open a producer ({self._why()})", self._opened.wait())
+            self._check()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()

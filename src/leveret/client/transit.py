@@ -1,0 +1,292 @@
+"""Messages of a producer that are under way: taken, and not answered for.
+
+Each is in one of three places: written on the lane, waiting to be written, or resting because the broker has refused
+it. When a channel ends, what was written waits again, in its order. There is one timer, for the earliest deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+import msgspec
+
+from leveret.client.confirmation import BatchWait, Confirmation, failure_of, is_named_in
+from leveret.client.errors import ChannelClosed, ClientClosed, ClientError, DeadlineExceeded, fresh
+from leveret.client.producer_options import ProducerOptions
+from leveret.client.window import Window
+from leveret.core.client.lane import Lane
+from leveret.core.client.outgoing import Outgoing
+
+__all__ = ["Counters", "Transit"]
+
+log = logging.getLogger(__name__)
+
+NEVER = float("inf")
+
+
+class Counters(msgspec.Struct):
+    """What a producer has done since it was made."""
+
+    # Handed over for the first time.
+    published: int = 0
+    # Answered for: taken, came back because no queue wanted it, or not taken.
+    confirmed: int = 0
+    returned: int = 0
+    refused: int = 0
+    # Sent once more, after a lost channel or a refusal.
+    retransmitted: int = 0
+    # Not answered for in time.
+    expired: int = 0
+
+
+class Transit:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        options: ProducerOptions,
+        want_channel: Callable[[], None],
+        trouble: Callable[[], str],
+    ) -> None:
+        self._loop = loop
+        self._options = options
+        # Called when something waits and there is no channel; and to be told why there is none.
+        self._want_channel = want_channel
+        self._trouble = trouble
+        self.counters = Counters()
+        self.window = Window(options.window, options.window_bytes)
+        # Where to write; None while there is no channel.
+        self.lane: Lane | None = None
+        self._waiting: deque[Outgoing] = deque()
+        # The first so many of those that wait go one by one: one of them is what the broker closed the channel for.
+        self._suspects = 0
+        # How often the broker has refused a message that is tried again; those that rest until then, with the timers.
+        self._refusals: dict[Outgoing, int] = {}
+        self._resting: dict[Outgoing, None] = {}
+        self._timers: set[asyncio.TimerHandle] = set()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = NEVER
+        self.is_stopped = False
+
+    # ---- out
+
+    def accept(self, message: Outgoing, due: float, owner: Confirmation | BatchWait) -> None:
+        """Takes a message over, for which there is room in the window."""
+        message.owner = owner
+        message.due = due
+        if due < self._alarm_at:
+            self.arm(due)
+        self.counters.published += 1
+        if self.lane is not None and not self._waiting:
+            self.lane.publish(message)
+        else:
+            self._waiting.append(message)
+            if self.lane is None:
+                self._want_channel()
+
+    def use(self, lane: Lane) -> None:
+        """There is a channel: everything that waits is written."""
+        assert self.lane is None
+        self.lane = lane
+        lane.owner = self.answered
+        self._pump()
+
+    def _pump(self) -> None:
+        while self._waiting and self.lane is not None:
+            if self._suspects:
+                if self.lane.unconfirmed:
+                    return
+                self._suspects -= 1
+            message = self._waiting.popleft()
+            if message.sent_count:
+                message.send_again()
+                self.counters.retransmitted += 1
+            self.lane.publish(message)
+
+    # ---- answers
+
+    def answered(self, lane: Lane) -> None:
+        """The broker has answered for some. Called once for each chunk that it sends."""
+        confirmed = size = 0
+        refused: list[Outgoing] = []
+        for message in lane.take_settled():
+            if not message.is_confirmed:
+                self._not_taken(message, refused)
+                continue
+            confirmed += 1
+            size += len(message.body)
+            owner = message.owner
+            message.owner = None
+            if owner.__class__ is BatchWait:
+                owner.left -= 1
+                if not owner.left:
+                    owner.finish()
+            elif not owner.done():
+                owner.message = None
+                owner.set_result(None)
+            if self._refusals:
+                self._refusals.pop(message, None)
+        self.counters.confirmed += confirmed
+        if refused:
+            self._rest(refused)
+        if confirmed:
+            self.window.release(confirmed, size)
+        for _, _, stray in lane.take_strays():
+            log.debug("a message came back that nobody waits for", extra={"message_id": stray.message_id})
+        if self._waiting:
+            self._pump()
+
+    def _not_taken(self, message: Outgoing, refused: list[Outgoing]) -> None:
+        if message.is_returned:
+            self.counters.returned += 1
+        else:
+            self.counters.refused += 1
+            if self._refusals.get(message, 0) < self._options.retry_refused:
+                refused.append(message)
+                return
+        self._fail(message, failure_of(message))
+
+    def _rest(self, messages: list[Outgoing]) -> None:
+        """Tried again after a pause, all together: the more often one was refused, the longer."""
+        times = 0
+        for message in messages:
+            self._refusals[message] = self._refusals.get(message, 0) + 1
+            self._resting[message] = None
+            times = max(times, self._refusals[message])
+        pause = min(self._options.retry_pause_max_s, self._options.retry_pause_min_s * 2.0 ** min(times - 1, 30))
+
+        def awake() -> None:
+            self._timers.discard(timer)
+            for message in messages:
+                if message in self._resting:
+                    del self._resting[message]
+                    self._waiting.append(message)
+            self._pump()
+
+        timer = self._loop.call_later(pause * (0.5 + random.random() / 2), awake)
+        self._timers.add(timer)
+
+    def _fail(self, message: Outgoing, error: ClientError | None) -> None:
+        """The message is in no place any more: whoever waits for it is told, and there is room for another."""
+        owner: Confirmation | BatchWait | None = message.owner
+        message.owner = None
+        self._refusals.pop(message, None)
+        if isinstance(owner, BatchWait):
+            owner.left -= 1
+            if error is not None:
+                owner.fail(message.index, error)
+            owner.finish()
+        elif owner is not None:
+            owner.settle(error)
+        self.window.release(1, len(message.body))
+
+    # ---- without an answer
+
+    def drop(self, message: Outgoing) -> None:
+        """Nobody waits for it any more. If it is written, nobody listens to the answer; else it is not sent."""
+        if message.owner is not None:
+            self._take_out(message)
+            self._fail(message, None)
+
+    def _take_out(self, message: Outgoing) -> None:
+        if message in self._resting:
+            del self._resting[message]
+        elif self.lane is not None and self.lane.unconfirmed.get(message.tag) is message:
+            self.lane.forget(message)
+        else:
+            self._waiting.remove(message)
+
+    def drop_batch(self, batch: BatchWait) -> None:
+        for message in [message for message in self.unanswered() if message.owner is batch]:
+            self.drop(message)
+
+    def unanswered(self) -> Iterator[Outgoing]:
+        written = () if self.lane is None else self.lane.unconfirmed.values()
+        return (message for message in chain(written, self._waiting, self._resting) if message is not None)
+
+    def arm(self, due: float) -> None:
+        """Somebody's time will be over at this moment."""
+        if due < self._alarm_at:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._alarm_at = due
+            self._alarm = self._loop.call_at(due, self._ring)
+
+    def _ring(self) -> None:
+        """Most of those whose time it was are answered for long since: only those that are left are looked at."""
+        self._alarm, self._alarm_at = None, NEVER
+        now = self._loop.time()
+        earliest = NEVER
+        late = []
+        for message in self.unanswered():
+            if message.due <= now:
+                late.append(message)
+            elif message.due < earliest:
+                earliest = message.due
+        for message in late:
+            self.counters.expired += 1
+            self._take_out(message)
+            self._fail(message, self._lateness(message))
+        earliest = min(earliest, self.window.expire(now))
+        if earliest < NEVER:
+            self.arm(earliest)
+
+    def _lateness(self, message: Outgoing) -> DeadlineExceeded:
+        exchange = message.exchange()
+        where = f"exchange {exchange!r}" if exchange else "the default exchange"
+        sent = "it was never sent" if not message.sent_count else "it was sent, and may have arrived"
+        why = self._trouble()
+        return DeadlineExceeded(
+            f"a message to {where} with the routing key {message.routing_key()!r} was not confirmed within its "
+            f"deadline: {sent}{'; ' if why else ''}{why}"
+        )
+
+    # ---- the end of a channel
+
+    def ended(self, reason: ClientError) -> None:
+        """The channel is gone. What was answered before that counts; what was not is sent again, except what the broker
+        closed the channel for."""
+        lane = self.lane
+        if lane is None:
+            return
+        self.answered(lane)
+        self.lane = None
+        left = lane.abandon()
+        self._waiting.extendleft(reversed(left))
+        if isinstance(reason, ChannelClosed):
+            self._blame(reason, left)
+            if self._waiting:
+                self._want_channel()
+
+    def _blame(self, reason: ChannelClosed, left: list[Outgoing]) -> None:
+        """The broker does not say which message it was. Those that go where its words say, or the only one that there
+        was; else they are sent one by one until it is clear."""
+        guilty = [message for message in left if is_named_in(reason, message)]
+        if not guilty and len(left) == 1:
+            guilty = left
+        log.warning(
+            "the broker closed the channel of a producer",
+            extra={"reason": str(reason), "unanswered": len(left), "failed": len(guilty)},
+        )
+        if not guilty:
+            self._suspects = len(left)
+        for message in guilty:
+            self._waiting.remove(message)
+            self._fail(message, fresh(reason))
+
+    def stop(self, reason: str) -> None:
+        """Whatever is not answered for never will be."""
+        self.is_stopped = True
+        if self._alarm is not None:
+            self._alarm.cancel()
+        for timer in self._timers:
+            timer.cancel()
+        if self.lane is not None:
+            self.lane.owner = None
+        for message in list(self.unanswered()):
+            self._take_out(message)
+            self._fail(message, ClientClosed(f"{reason} before the message was confirmed"))
+        self.window.end(reason)
