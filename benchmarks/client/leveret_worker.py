@@ -76,7 +76,7 @@ def round_trip(task: Task) -> list[float]:
                 deliveries = aiter(consumer)
                 for _ in range(task.messages):
                     begun = time.perf_counter()
-                    publishing = producer.submit(task.body, routing_key=QUEUE)
+                    publishing = await producer.submit(task.body, routing_key=QUEUE)
                     (await anext(deliveries)).ack()
                     times.append(time.perf_counter() - begun)
                     await publishing
