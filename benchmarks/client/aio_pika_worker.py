@@ -7,12 +7,12 @@ import time
 
 import aio_pika
 
-from benchmarks.client.leveret_worker import run
+from benchmarks.client.leveret_worker import mode, run
 from benchmarks.client.work import QUEUE, Task
 
 
 def message(task: Task) -> aio_pika.Message:
-    return aio_pika.Message(task.body, delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
+    return aio_pika.Message(task.body, delivery_mode=mode(task))
 
 
 def publish(task: Task) -> list[float]:

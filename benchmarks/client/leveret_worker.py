@@ -22,9 +22,13 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
+def mode(task: Task) -> int:
+    return 2 if task.persistent else 1
+
+
 def publish(task: Task) -> list[float]:
     async def main() -> list[float]:
-        async with connect(task.url) as connection, connection.producer() as producer:
+        async with connect(task.url) as connection, connection.producer(delivery_mode=mode(task)) as producer:
             left = iter(range(task.messages))
             times: list[float] = []
 
@@ -59,7 +63,7 @@ def consume(task: Task) -> float:
 
 def batch(task: Task) -> float:
     async def main() -> float:
-        async with connect(task.url) as connection, connection.producer() as producer:
+        async with connect(task.url) as connection, connection.producer(delivery_mode=mode(task)) as producer:
             messages = [Message(task.body, routing_key=QUEUE) for _ in range(task.messages)]
             begun = time.perf_counter()
             await producer.publish_batch(messages)
@@ -70,7 +74,7 @@ def batch(task: Task) -> float:
 
 def round_trip(task: Task) -> list[float]:
     async def main() -> list[float]:
-        async with connect(task.url) as connection, connection.producer() as producer:
+        async with connect(task.url) as connection, connection.producer(delivery_mode=mode(task)) as producer:
             times: list[float] = []
             async with connection.consumer(QUEUE, prefetch=task.prefetch) as consumer:
                 deliveries = aiter(consumer)

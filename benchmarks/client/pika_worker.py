@@ -8,7 +8,9 @@ import pika  # type: ignore[import-untyped]
 
 from benchmarks.client.work import QUEUE, Task
 
-PERSISTENT = pika.BasicProperties(delivery_mode=2)
+
+def properties(task: Task) -> pika.BasicProperties:
+    return pika.BasicProperties(delivery_mode=2 if task.persistent else 1)
 
 
 def publish(task: Task) -> list[float]:
@@ -18,7 +20,7 @@ def publish(task: Task) -> list[float]:
         times = []
         for _ in range(task.messages):
             begun = time.perf_counter()
-            channel.basic_publish("", QUEUE, task.body, PERSISTENT, mandatory=True)
+            channel.basic_publish("", QUEUE, task.body, properties(task), mandatory=True)
             times.append(time.perf_counter() - begun)
         return times
 
@@ -54,7 +56,7 @@ def round_trip(task: Task) -> list[float]:
         times = []
         for _ in range(task.messages):
             begun = time.perf_counter()
-            channel.basic_publish("", QUEUE, task.body, PERSISTENT, mandatory=True)
+            channel.basic_publish("", QUEUE, task.body, properties(task), mandatory=True)
             method, _, _ = next(deliveries)
             channel.basic_ack(method.delivery_tag)
             times.append(time.perf_counter() - begun)

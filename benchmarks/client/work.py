@@ -20,6 +20,8 @@ class Task:
     # Publishes under way at once.
     concurrency: int
     prefetch: int
+    # Whether a confirm waits for the disk.
+    persistent: bool
 
     @property
     def body(self) -> bytes:
