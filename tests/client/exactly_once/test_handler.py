@@ -23,7 +23,7 @@ from leveret.client.idempotent import (
 )
 from leveret.testing import Broker
 from tests.client.exactly_once.queues import bodies, declare, publish
-from tests.client.exactly_once.scene import Database, write_effect
+from tests.client.exactly_once.scene import Database, until, write_effect
 from tests.client.topology_scene import Scene
 
 
@@ -215,6 +215,36 @@ def test_the_consumer_may_settle_by_rules_of_its_own(tmp_path: Path, broker: Bro
             assert [first.is_settled, second.is_settled, third.is_settled] == [False, False, False]
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("settle", [True, False])
+def test_a_consumer_runs_it_with_either_settling(database: Database, broker: Broker, settle: bool) -> None:
+    declare(broker.url, "orders")
+    for number in (1, 1, 2, 3, 2):
+        publish(broker.url, "orders", str(number), message_id=f"m{number}")
+
+    async def scene() -> None:
+        failures = {"2": 2}
+        async with database.store() as store, connect(broker.url) as connection:
+
+            @idempotent(store, consumer="billing", retry_pause_s=0.01, settle=settle)
+            async def bill(delivery: Delivery, work: Any) -> None:
+                text = delivery.body.decode()
+                await write_effect(work, "order", int(text))
+                if failures.get(text):
+                    failures[text] -= 1
+                    raise RuntimeError("no stock")
+
+            consumer = connection.consumer("orders", on_error="requeue")
+            running = asyncio.create_task(consumer.run(bill, concurrency=3))
+            await until(lambda: store.metrics.new + store.metrics.duplicates == 5)
+            await consumer.stop()
+            await running
+            assert (store.metrics.new, store.metrics.duplicates, store.metrics.rolled_back) == (3, 2, 2)
+
+    asyncio.run(scene())
+    assert sorted(number for _, number in database.effects()) == [1, 2, 3]
+    assert bodies(broker.url, "orders") == []
 
 
 def test_a_store_of_ones_own(broker: Broker) -> None:

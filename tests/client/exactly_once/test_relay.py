@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,17 +16,8 @@ from leveret.client.outbox import Outbox, Relay
 from leveret.testing import Broker
 from tests.client.exactly_once.postgres_server import PostgresServer
 from tests.client.exactly_once.queues import bodies, declare, depth, take_all
-from tests.client.exactly_once.scene import Database
+from tests.client.exactly_once.scene import Database, until
 from tests.client.topology_scene import Scene
-
-WAIT_S = 20.0
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not await asyncio.to_thread(condition):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        await asyncio.sleep(0.02)
 
 
 @asynccontextmanager
