@@ -101,22 +101,24 @@ class Bridge:
         self,
         deadline_s: float | None,
         function: Callable[P, Coroutine[Any, Any, T]],
+        /,
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
         """The result of a coroutine function in the loop. Without a deadline it may take for ever."""
-        return self._wait(_Work(deadline_s, lambda: function(*args, **kwargs), function.__qualname__))
+        return self._wait(_Work(deadline_s, lambda: function(*args, **kwargs), _name(function)))
 
     def acquire(
         self,
         undo: Callable[[T], Coroutine[Any, Any, None]],
         deadline_s: float | None,
         function: Callable[P, Coroutine[Any, Any, T]],
+        /,
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
         """The same for what must be given back: `undo` gets it if it is there when the caller is interrupted."""
-        work = _Work(deadline_s, lambda: function(*args, **kwargs), function.__qualname__)
+        work = _Work(deadline_s, lambda: function(*args, **kwargs), _name(function))
         try:
             return self._wait(work)
         except BaseException:
@@ -125,7 +127,7 @@ class Bridge:
                     self.call(CANCEL_S, undo, work.done.result())
             raise
 
-    def do(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def do(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """The result of a plain function that must run in the loop's thread, and does not block."""
 
         async def run() -> T:
@@ -267,3 +269,8 @@ class _Work(Generic[T]):
 
     def has_result(self) -> bool:
         return self.done.done() and not self.done.cancelled() and self.done.exception() is None
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """For people: Channel.get, also if a function within that does it."""
+    return getattr(function, "__qualname__", repr(function)).partition(".<locals>")[0]
