@@ -43,6 +43,7 @@ class Bridge:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._started = threading.Event()
+        self._failure: Exception | None = None
         # Held while somebody enters, so that nobody enters a loop that has been told to end. One thread may
         # hold it twice: a finalizer can run anywhere.
         self._gate = threading.RLock()
@@ -55,7 +56,7 @@ class Bridge:
         self._thread.start()
         self._started.wait()
         if self._loop is None:
-            raise ClientError("no event loop could be made for the client's thread")
+            raise ClientError("no event loop could be made for the client's thread") from self._failure
 
     # ---- the thread
 
@@ -63,6 +64,9 @@ class Bridge:
         try:
             with asyncio.Runner(loop_factory=self._loop_factory) as runner:
                 runner.run(self._live())
+        except Exception as failure:
+            log.exception("the client's thread ended")
+            self._failure = failure
         finally:
             self._started.set()
 

@@ -35,10 +35,12 @@ class Batch(Generic[M]):
     """Deliveries that came over one channel, in this order. Settle a batch once, with `ack` or `nack`; before that tell
     with `failed` which of it are not done."""
 
+    deliveries: list[M]
+
     def __init__(self, bridge: Bridge, inner: AsyncBatch[Any]) -> None:
         self._bridge = bridge
         self._inner = inner
-        self.deliveries: list[M] = [_wrapped(bridge, message) for message in inner]
+        self.deliveries = [_wrapped(bridge, message) for message in inner]
 
     def __len__(self) -> int:
         return len(self.deliveries)
