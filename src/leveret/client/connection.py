@@ -40,6 +40,7 @@ from leveret.client.rpc_server import Handler, RpcServer
 from leveret.client.stream import Stream
 from leveret.client.subscription import Named
 from leveret.client.super_stream import SuperStream
+from leveret.client.topology.manager import Topology
 from leveret.client.url import DEFAULT_URL, Address, parse_urls
 from leveret.core.client.delivery import Delivery
 
@@ -85,7 +86,11 @@ class Connection:
         )
         self._events = Events()
         self._link: Link | None = None
-        self._parts: list[Part] = []
+        # What the application needs on the broker: declared, remembered, and declared again after a reconnect.
+        self.topology = Topology(
+            self.channel, virtual_host=self._addresses[0].vhost, deadline_s=self.options.deadline_s
+        )
+        self._parts: list[Part] = [self.topology]
         self._pool: Pool | None = None
         self._opened = asyncio.Event()
         self._task: asyncio.Task[None] | None = None

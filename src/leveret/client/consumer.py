@@ -224,6 +224,20 @@ class Consumer(Generic[M]):
             raise ClientClosed("the consumer was stopped")
         raise DeadlineExceeded(f"no message came from queue {self.queue!r} within {seconds:g} s")
 
+    async def some(self, count: int) -> list[M]:
+        """Waits for a message, and gives it with those that are there already, at most so many; none at all when the
+        consumer was stopped. For whoever pays for each call, as the blocking face does."""
+        self._check_started()
+        found: list[M] = []
+        message = await self._take()
+        while message is not None:
+            found.append(message)
+            if len(found) >= count or not self.waiting:
+                return found
+            message = await self._take(asyncio.get_running_loop().time())
+        self._subscription.check()
+        return found
+
     async def _take(self, until: float | None = None) -> M | None:
         """The next that is good to be handed out; None when all is over or it is too late."""
         while True:
