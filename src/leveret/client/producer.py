@@ -287,6 +287,8 @@ class Producer:
                 if not window.take(size):
                     transit.arm(due)
                     await window.wait_for_much(due, self._loop)
+                    if self._closed_by is not None:
+                        return index
                     if not window.take(size):
                         await self._room(message, due)
             except (DeadlineExceeded, ClientClosed):
