@@ -38,8 +38,8 @@ from leveret.client.recovery import Recovery, State
 from leveret.client.rpc import Rpc
 from leveret.client.rpc_server import Handler, RpcServer
 from leveret.client.stream import Stream
-from leveret.client.subscription import Named
 from leveret.client.super_stream import SuperStream
+from leveret.client.topology.handle import QueueHandle
 from leveret.client.topology.manager import Topology
 from leveret.client.url import DEFAULT_URL, Address, parse_urls
 from leveret.core.client.delivery import Delivery
@@ -152,12 +152,12 @@ class Connection:
         return await Channel.open(link, self.options.deadline_s, max(due - self._loop.time(), 0.001))
 
     @overload
-    def consumer(self, queue: str | Named, *, type: None = None, **options: Any) -> Consumer[Delivery]: ...
+    def consumer(self, queue: str | QueueHandle, *, type: None = None, **options: Any) -> Consumer[Delivery]: ...
 
     @overload
-    def consumer(self, queue: str | Named, *, type: builtins.type[T], **options: Any) -> Consumer[Typed[T]]: ...
+    def consumer(self, queue: str | QueueHandle, *, type: builtins.type[T], **options: Any) -> Consumer[Typed[T]]: ...
 
-    def consumer(self, queue: str | Named, *, type: Any = None, **options: Any) -> Consumer[Any]:
+    def consumer(self, queue: str | QueueHandle, *, type: Any = None, **options: Any) -> Consumer[Any]:
         """Deliveries of a queue, given by its name or as the topology's handle. With `type` bodies are decoded, from
         JSON or MessagePack. The options are in consumer_options.py."""
         self.check()
@@ -165,10 +165,10 @@ class Connection:
         return Consumer(self, queue, decoder, read_consumer_options(options))
 
     async def get(
-        self, queue: str | Named, *, no_ack: bool = False, deadline_s: float | None = None
+        self, queue: str | QueueHandle, *, no_ack: bool = False, deadline_s: float | None = None
     ) -> Delivery | None:
         """One message of a queue, or None if it has none. To be settled like any other."""
-        name = queue if isinstance(queue, str) else queue.name
+        name = self.topology.resolve(queue)
         return await self._getter.get(name, no_ack, self.options.deadline_s if deadline_s is None else deadline_s)
 
     def rpc(self, **options: Any) -> Rpc:
