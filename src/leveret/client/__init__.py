@@ -27,6 +27,7 @@ from leveret.client.errors import (
     Unroutable,
 )
 from leveret.client.message import Message
+from leveret.client.metrics import ConnectionMetrics, PartMetrics, PrometheusCollector
 from leveret.client.offset_store import OffsetStore, QueueOffsetStore, SqliteOffsetStore
 from leveret.client.payload import Typed, Undecodable
 from leveret.client.poison import OnError, Reject, Requeue, RetryLater, delivery_count
@@ -38,6 +39,7 @@ from leveret.client.rpc import RemoteError, Reply, Rpc
 from leveret.client.rpc_server import RpcServer
 from leveret.client.stream import Stream, StreamMessage
 from leveret.client.super_stream import SuperStream, declare_super_stream, partition_key
+from leveret.client.tracing import Tracing
 from leveret.core.client.delivery import Delivery
 
 __all__ = [
@@ -53,6 +55,7 @@ __all__ = [
     "Connection",
     "ConnectionFailed",
     "ConnectionLost",
+    "ConnectionMetrics",
     "Consumer",
     "ConsumerCancelled",
     "DeadlineExceeded",
@@ -61,10 +64,12 @@ __all__ = [
     "Message",
     "OffsetStore",
     "OnError",
+    "PartMetrics",
     "Pool",
     "PoolStatistics",
     "PooledChannel",
     "Producer",
+    "PrometheusCollector",
     "QueueOffsetStore",
     "Refused",
     "Reject",
@@ -80,6 +85,7 @@ __all__ = [
     "Stream",
     "StreamMessage",
     "SuperStream",
+    "Tracing",
     "Typed",
     "Undecodable",
     "Unroutable",

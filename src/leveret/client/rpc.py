@@ -29,6 +29,8 @@ from leveret.client.errors import (
     again,
 )
 from leveret.client.link import Link
+from leveret.client.metrics import numbers_of
+from leveret.client.recovery import State
 from leveret.core.client.lane import Lane, Sink
 from leveret.core.client.outgoing import MANDATORY, Outgoing, make_address
 from leveret.core.properties import encode_properties
@@ -84,7 +86,7 @@ class Rpc:
     """Made by `connection.rpc()`. Any number of tasks may call at once; at most `calls_max` are under way."""
 
     rank = 2
-    name = "rpc"
+    kind = label = name = "rpc"
 
     def __init__(self, connection: Connection, *, deadline_s: float | None = None, calls_max: int = 1000) -> None:
         if calls_max < 1:
@@ -99,6 +101,9 @@ class Rpc:
         self._closed_by: ClientError | None = None
         self.counters = RpcCounters()
         connection.attach(self)
+
+    def numbers(self) -> dict[str, float]:
+        return numbers_of(self.counters)
 
     @overload
     async def call(
@@ -146,6 +151,25 @@ class Rpc:
         Raises Unroutable at once if no queue takes the question, Refused, RemoteError if the handler failed,
         DeadlineExceeded, and ConnectionLost if the connection breaks after it was asked: whether it was worked on is
         not known then. With `retry` it is asked again instead, on the next connection, until the deadline."""
+        tracing = self._connection.tracing
+        if tracing is None:
+            reply = await self._call(body, exchange, routing_key, deadline_s, retry, headers, properties)
+        else:
+            where = self._connection.address
+            with tracing.span_for_publish(exchange, routing_key, headers, address=where, is_call=True) as traced:
+                reply = await self._call(body, exchange, routing_key, deadline_s, retry, traced, properties)
+        return reply if type is None else decode_body(reply.body, reply.content_type, type)
+
+    async def _call(
+        self,
+        body: Any,
+        exchange: str,
+        routing_key: str,
+        deadline_s: float | None,
+        retry: bool,
+        headers: Mapping[str, Any] | None,
+        properties: Mapping[str, Any],
+    ) -> Reply:
         octets, content_type = encode_body(body)
         fields = {"content_type": content_type, **properties, "headers": dict(headers or {}), "reply_to": DIRECT}
         fields["correlation_id"] = f"{self._prefix}-{next(self._ids)}"
@@ -160,7 +184,9 @@ class Rpc:
                 reply = await self._ask(make_address(exchange, routing_key), exchange, octets, fields, due, retry)
         except TimeoutError:
             counters.deadlines_exceeded_total += 1
-            raise DeadlineExceeded(f"no answer came from {routing_key!r} within {seconds:g} s") from None
+            state = self._connection.state
+            why = "" if state is State.OPEN else f": the connection is {state.value}"
+            raise DeadlineExceeded(f"no answer came from {routing_key!r} within {seconds:g} s{why}") from None
         finally:
             counters.outstanding -= 1
         counters.replies_total += 1
@@ -168,7 +194,7 @@ class Rpc:
         if error is not None:
             counters.remote_errors_total += 1
             raise RemoteError(str(error), str(reply.headers.get(ERROR_TEXT_HEADER, "")))
-        return reply if type is None else decode_body(reply.body, reply.content_type, type)
+        return reply
 
     async def _ask(
         self, address: bytes, exchange: str, body: bytes, fields: dict[str, Any], due: float, retry: bool

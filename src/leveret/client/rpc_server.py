@@ -63,6 +63,7 @@ class RpcServer:
     ) -> None:
         if not 1 <= concurrency <= 65535:
             raise ValueError(f"concurrency is {concurrency}, not from 1 to 65535")
+        self._connection = connection
         self._handler = handler
         self._is_plain = not inspect.iscoroutinefunction(handler)
         self._concurrency = concurrency
@@ -71,8 +72,16 @@ class RpcServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
         self._stopping = False
-        self._feed = Feed(connection, queue, prefetch=concurrency, prepare=self._prepare, wake=self._take)
         self.counters = ServerCounters()
+        self._feed = Feed(
+            connection,
+            queue,
+            prefetch=concurrency,
+            prepare=self._prepare,
+            wake=self._take,
+            kind="rpc_server",
+            counters=self.counters,
+        )
 
     # ---- its life
 
@@ -147,7 +156,13 @@ class RpcServer:
         self.counters.requests_total += 1
         headers: dict[str, Any] = {}
         try:
-            body, content_type = encode_body(await self._handle(request))
+            tracing = self._connection.tracing
+            if tracing is None:
+                body, content_type = encode_body(await self._handle(request))
+            else:
+                where = self._connection.address
+                with tracing.span_for_delivery(request, self._feed.queue, address=where, is_call=True):
+                    body, content_type = encode_body(await self._handle(request))
         except Exception as error:
             self.counters.failed_total += 1
             log.warning(

@@ -127,7 +127,16 @@ class Stream:
         self._store_every_s = store_every_s
         self._arguments = _arguments(single_active, filter, match_unfiltered)
         self._wake_other = wake
-        self._feed = Feed(connection, name, prefetch=prefetch, prepare=self._prepare, wake=self._wake)
+        self.counters = StreamCounters()
+        self._feed = Feed(
+            connection,
+            name,
+            prefetch=prefetch,
+            prepare=self._prepare,
+            wake=self._wake,
+            kind="stream",
+            counters=self.counters,
+        )
         self._waiter: asyncio.Future[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._due = asyncio.Event()
@@ -144,7 +153,6 @@ class Stream:
         self._done = -1
         self._stored = -1
         self._since_stored = 0
-        self.counters = StreamCounters()
 
     # ---- its life
 
