@@ -238,27 +238,25 @@ def test_an_exclusive_consumer(amqp_server: AmqpServer) -> None:
 
 def test_waiting_has_a_deadline(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server) as place:
-            async with place.connection.consumer(place.queue) as consumer:
-                with pytest.raises(DeadlineExceeded, match="no message"):
-                    await consumer.next(0.05)
-                await place.publish(b"late")
-                assert (await consumer.next(10)).body == b"late"
+        async with placed(amqp_server) as place, place.connection.consumer(place.queue) as consumer:
+            with pytest.raises(DeadlineExceeded, match="no message"):
+                await consumer.next(0.05)
+            await place.publish(b"late")
+            assert (await consumer.next(10)).body == b"late"
 
     in_loop(script())
 
 
 def test_loops_share_what_comes(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server) as place:
-            async with place.connection.consumer(place.queue) as consumer:
-                loops = [asyncio.create_task(taken(aiter(consumer), 5)) for _ in range(3)]
-                given_up = asyncio.create_task(consumer.next())
-                await asyncio.sleep(0.01)
-                given_up.cancel()
-                await place.publish(*numbered(15))
-                found = [delivery for loop in loops for delivery in await loop]
-                assert sorted(bodies(found)) == sorted(numbered(15))
+        async with placed(amqp_server) as place, place.connection.consumer(place.queue) as consumer:
+            loops = [asyncio.create_task(taken(aiter(consumer), 5)) for _ in range(3)]
+            given_up = asyncio.create_task(consumer.next())
+            await asyncio.sleep(0.01)
+            given_up.cancel()
+            await place.publish(*numbered(15))
+            found = [delivery for loop in loops for delivery in await loop]
+            assert sorted(bodies(found)) == sorted(numbered(15))
 
     in_loop(script())
 

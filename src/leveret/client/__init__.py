@@ -35,7 +35,7 @@ from leveret.client.pool import Pool, PoolStatistics
 from leveret.client.pooled_channel import PooledChannel
 from leveret.client.producer import Producer
 from leveret.client.recovery import State
-from leveret.client.rpc import RemoteError, Reply, Rpc
+from leveret.client.rpc import RemoteError, Rpc
 from leveret.client.rpc_server import RpcServer
 from leveret.client.stream import Stream, StreamMessage
 from leveret.client.super_stream import SuperStream, declare_super_stream, partition_key
@@ -74,7 +74,6 @@ __all__ = [
     "Refused",
     "Reject",
     "RemoteError",
-    "Reply",
     "Requeue",
     "RetryLater",
     "Rpc",
