@@ -54,6 +54,32 @@ def test_a_snapshot(amqp_server: AmqpServer) -> None:
     run_on(amqp_server, script, name="shop")
 
 
+def test_of_producers_and_consumers(amqp_server: AmqpServer) -> None:
+    async def script(connection: Connection) -> None:
+        queue = await new_queue(connection)
+        async with connection.producer(routing_key=queue) as producer, connection.consumer(queue) as consumer:
+            await producer.publish_batch([b"a", b"b", b"c"])
+            (await consumer.next()).ack()
+            await consumer.next()
+            metrics = connection.metrics()
+            assert {part.kind: part.label for part in metrics.parts} == {
+                "pool": "pool",
+                "producer": "amq.default",
+                "consumer": queue,
+            }
+            assert metrics.total("producer", "confirmed_total") == metrics.total("producer", "published_total") == 3
+            assert metrics.total("producer", "in_flight") == 0
+            assert metrics.total("consumer", "delivered_total") == 2
+            assert metrics.total("consumer", "acked_total") == metrics.total("consumer", "in_hand") == 1
+            assert metrics.total("pool", "borrowed") == 1
+            registry = CollectorRegistry()
+            registry.register(PrometheusCollector(connection))
+            text = generate_latest(registry).decode()
+            assert f'leveret_client_consumer_acked_total{{connection="shop",name="{queue}"}} 1.0' in text
+
+    run_on(amqp_server, script, name="shop")
+
+
 def test_for_prometheus(amqp_server: AmqpServer) -> None:
     async def script(connection: Connection) -> None:
         queue = await new_queue(connection)

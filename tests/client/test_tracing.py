@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 
-from leveret.client import ClientError, Connection, RemoteError, Tracing, Unroutable
+from leveret.client import ClientError, Connection, Message, RemoteError, Tracing, Unroutable
 from leveret.client.tracing import make_tracing
 from tests.client.amqp_server import AmqpServer
 from tests.client.lasting import new_name, new_queue, publish, run_on, until
@@ -139,3 +141,97 @@ def test_what_the_option_means(tracing: Tracing, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "opentelemetry.trace", None)
     with pytest.raises(ClientError, match="leveret\\[otel\\]"):
         make_tracing(True)
+
+
+# ---- producers and consumers
+
+
+def test_from_publish_to_handler(amqp_server: AmqpServer, tracing: Tracing, exporter: InMemorySpanExporter) -> None:
+    seen: list[Any] = []
+
+    async def script(connection: Connection) -> None:
+        queue = await new_queue(connection)
+        async with connection.producer(routing_key=queue) as producer, connection.consumer(queue) as consumer:
+
+            async def handler(delivery: Any) -> None:
+                seen.append((delivery.body, delivery.headers, get_current_span().get_span_context().span_id))
+                if len(seen) == 3:
+                    consumer.stop_soon()
+
+            await producer.publish(b"one", message_id="m1", headers={"mine": 1})
+            await producer.publish(Message(b"two", headers={"mine": 2}, message_id="m2"))
+            confirmation = await producer.submit(b"three")
+            await confirmation
+            await consumer.run(handler, concurrency=1)
+        spans = exporter.get_finished_spans()
+        published = [span for span in spans if span.kind is SpanKind.PRODUCER]
+        processed = [span for span in spans if span.kind is SpanKind.CONSUMER]
+        assert [span.name for span in published] == [f"publish {queue}"] * 3
+        assert [span.attributes.get("messaging.message.id") for span in published] == ["m1", "m2", None]
+        assert [span.parent.span_id for span in processed] == [span.context.span_id for span in published]
+        assert [span.context.span_id for span in processed] == [span_id for _, _, span_id in seen]
+        assert [(body, headers.get("mine")) for body, headers, _ in seen] == [
+            (b"one", 1),
+            (b"two", 2),
+            (b"three", None),
+        ]
+
+    run_on(amqp_server, script, tracing=tracing)
+
+
+def test_a_batch_is_one_span_on_each_side(
+    amqp_server: AmqpServer, tracing: Tracing, exporter: InMemorySpanExporter
+) -> None:
+    async def script(connection: Connection) -> None:
+        queue = await new_queue(connection)
+        async with connection.producer(routing_key=queue) as producer, connection.consumer(queue) as consumer:
+            bodies: list[Any] = []
+
+            async def handler(batch: Any) -> None:
+                bodies.extend((delivery.body, delivery.headers.get("mine")) for delivery in batch)
+                consumer.stop_soon()
+
+            await producer.publish_batch([b"a", "b", Message(b"c", headers={"mine": 3})])
+            await consumer.run_batches(handler, size=3, wait_s=5)
+            assert bodies == [(b"a", None), (b"b", None), (b"c", 3)]
+        publish_span, process_span = exporter.get_finished_spans()
+        assert process_span.attributes["messaging.batch.message_count"] == 3
+        assert process_span.parent is None
+        assert {link.context.span_id for link in process_span.links} == {publish_span.context.span_id}
+
+    run_on(amqp_server, script, tracing=tracing)
+
+
+def test_a_publish_that_fails_and_a_handler_in_a_thread(
+    amqp_server: AmqpServer, tracing: Tracing, exporter: InMemorySpanExporter
+) -> None:
+    current: list[bool] = []
+
+    async def script(connection: Connection) -> None:
+        queue = await new_queue(connection)
+        async with connection.producer() as producer, connection.consumer(queue, on_error="reject") as consumer:
+            with pytest.raises(Unroutable):
+                await producer.publish(b"", routing_key=new_name("nowhere"))
+            with pytest.raises(TypeError, match="headers"):
+                await producer.submit(b"", routing_key=queue, headers=7)  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match="no property"):
+                await producer.submit(b"", routing_key=queue, colour="red")  # type: ignore[call-arg]
+            failing = await producer.submit(b"", routing_key=new_name("nowhere"))
+            with pytest.raises(Unroutable):
+                await failing
+            errors = [span.attributes["error.type"] for span in exporter.get_finished_spans()]
+            assert errors == ["Unroutable", "TypeError", "Unroutable"]
+
+            def handler(_: Any) -> None:
+                current.append(get_current_span().get_span_context().is_valid)
+                consumer_stop()
+                raise LookupError
+
+            loop = asyncio.get_running_loop()
+            consumer_stop = partial(loop.call_soon_threadsafe, consumer.stop_soon)
+            await producer.publish(b"", routing_key=queue)
+            await consumer.run(handler, concurrency=1)
+            assert current == [True]
+            assert exporter.get_finished_spans()[-1].attributes["error.type"] == "LookupError"
+
+    run_on(amqp_server, script, tracing=tracing)

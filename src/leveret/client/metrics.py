@@ -16,10 +16,16 @@ from leveret.client.recovery import State
 
 if TYPE_CHECKING:
     from leveret.client.connection import Connection
+    from leveret.client.consumer import Consumer
+    from leveret.client.producer import Producer
 
 __all__ = ["ConnectionMetrics", "Measured", "PartMetrics", "PrometheusCollector", "take_metrics"]
 
 PREFIX = "leveret_client"
+CONSUMER_TOTALS = (
+    *("delivered", "redelivered", "acked", "nacked"),
+    *("failed", "parked", "rejected", "stale", "resubscribed"),
+)
 OWN = {
     "open": "Whether the connection is open and everything on it restored",
     "blocked": "Whether the broker takes no messages at present",
@@ -90,6 +96,25 @@ def take_metrics(connection: Connection) -> ConnectionMetrics:
 
 def numbers_of(counters: msgspec.Struct) -> dict[str, float]:
     return {name: getattr(counters, name) for name in counters.__struct_fields__}
+
+
+def producer_numbers(producer: Producer) -> dict[str, float]:
+    counters = producer.counters
+    return {
+        **{f"{name}_total": getattr(counters, name) for name in counters.__struct_fields__},
+        "in_flight": producer.in_flight,
+        "in_flight_bytes": producer.in_flight_bytes,
+        "waiting": producer.waiting,
+    }
+
+
+def consumer_numbers(consumer: Consumer[Any]) -> dict[str, float]:
+    return {
+        **{f"{name}_total": getattr(consumer, name) for name in CONSUMER_TOTALS},
+        "in_hand": consumer.in_hand,
+        "waiting": consumer.waiting,
+        "holding": float(consumer.is_holding),
+    }
 
 
 class PrometheusCollector:

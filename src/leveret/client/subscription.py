@@ -12,8 +12,9 @@ import logging
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -67,6 +68,7 @@ class Totals(msgspec.Struct):
 
 class Subscription:
     rank = 3
+    kind = "consumer"
 
     def __init__(self, connection: Connection, queue: str | Named, options: ConsumerOptions) -> None:
         self._connection = connection
@@ -95,6 +97,8 @@ class Subscription:
         self._retrying: asyncio.Task[None] | None = None
         self._closing = asyncio.Lock()
         self.resubscribed_total = 0
+        # For metrics, by the consumer.
+        self.numbers: Callable[[], dict[str, float]] = dict
         # What else has to end when the connection does.
         self.when_stopped: Callable[[ClientError], Awaitable[None]] | None = None
 
@@ -104,6 +108,17 @@ class Subscription:
         if topology is not None:
             return str(topology.resolve(self._queue))
         return self._queue if isinstance(self._queue, str) else self._queue.name
+
+    @property
+    def label(self) -> str:
+        return self.queue_name
+
+    def spans(self) -> Callable[[Any], AbstractContextManager[Any]] | None:
+        """What is traced around the work on a message or a batch; None if nothing is."""
+        tracing = self._connection.tracing
+        if tracing is None:
+            return None
+        return lambda message: tracing.span_for_work(message, self.queue_name, self._connection.address)
 
     # ---- deliveries
 

@@ -7,17 +7,23 @@ once for each message."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
+from leveret.client.batches import Batch, plain
 from leveret.client.errors import ClientError
+from leveret.client.message import Message, check_headers
 
 if TYPE_CHECKING:
     from leveret.client.url import Address
 
-__all__ = ["PublishSpan", "Tracing", "make_tracing"]
+__all__ = ["Place", "PublishSpan", "Tracing", "make_tracing", "start_span", "with_headers"]
 
 # What OpenTelemetry's conventions call every broker that speaks AMQP 0-9-1.
 SYSTEM = "rabbitmq"
@@ -31,7 +37,8 @@ def make_tracing(option: bool | Tracing | None) -> Tracing | None:
 
 
 class PublishSpan:
-    """A publish that is under way. `headers` are to be sent; `end` it once, with the error if there was one."""
+    """A publish that is under way. `headers` are to be sent; `end` it once, with the error if there was one, or let it
+    be ended by `with`."""
 
     __slots__ = ("_span", "headers")
 
@@ -43,6 +50,26 @@ class PublishSpan:
         if error is not None:
             _fail(self._span, error)
         self._span.end()
+
+    def end_with(self, future: asyncio.Future[Any]) -> None:
+        self.end(asyncio.CancelledError() if future.cancelled() else future.exception())
+
+    @contextmanager
+    def unless_done(self) -> Iterator[None]:
+        """Ends it if there is an error, and else leaves that to somebody else."""
+        try:
+            yield
+        except BaseException as error:
+            self.end(error)
+            raise
+
+    def __enter__(self) -> PublishSpan:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end(error)
 
 
 class Tracing:
@@ -93,13 +120,8 @@ class Tracing:
         self, exchange: str, routing_key: str, headers: Mapping[str, Any] | None = None, **options: Any
     ) -> Iterator[dict[str, Any]]:
         """Around a publish until it is confirmed; gives the headers that it is to be sent with."""
-        span = self.start_publish(exchange, routing_key, headers, **options)
-        try:
+        with self.start_publish(exchange, routing_key, headers, **options) as span:
             yield span.headers
-        except BaseException as error:
-            span.end(error)
-            raise
-        span.end()
 
     @contextmanager
     def span_for_delivery(
@@ -115,21 +137,91 @@ class Tracing:
             attributes["messaging.message.id"] = delivery.message_id
         if delivery.correlation_id:
             attributes["messaging.message.conversation_id"] = delivery.correlation_id
-        # Others may have put anything there.
-        carrier = {name: value for name, value in (delivery.headers or {}).items() if isinstance(value, str)}
-        with self._tracer.start_as_current_span(
+        with self._current(
             f"process {queue}",
-            context=self._propagator.extract(carrier),
+            context=self._propagator.extract(_carrier(delivery)),
             kind=kinds.SERVER if is_call else kinds.CONSUMER,
             attributes=attributes,
-            record_exception=False,
-            set_status_on_exception=False,
+        ) as span:
+            yield span
+
+    @contextmanager
+    def span_for_batch(self, deliveries: Iterable[Any], queue: str, *, address: Address | None = None) -> Iterator[Any]:
+        """Around what is done with several deliveries together: their publishes are its links, not its parent."""
+        contexts = [self._propagator.extract(_carrier(delivery)) for delivery in deliveries]
+        attributes = _attributes("process", "process", queue, "", address)
+        attributes["messaging.batch.message_count"] = len(contexts)
+        spans = [self._trace.get_current_span(context).get_span_context() for context in contexts]
+        with self._current(
+            f"process {queue}",
+            kind=self._trace.SpanKind.CONSUMER,
+            attributes=attributes,
+            links=[self._trace.Link(span) for span in spans if span.is_valid],
+        ) as span:
+            yield span
+
+    def span_for_work(self, message: Any, queue: str, address: Address | None) -> AbstractContextManager[Any]:
+        """For whatever a handler gets: a delivery, a typed one, or a batch."""
+        if isinstance(message, Batch):
+            return self.span_for_batch(map(plain, message), queue, address=address)
+        return self.span_for_delivery(plain(message), queue, address=address)
+
+    @contextmanager
+    def _current(self, name: str, **options: Any) -> Iterator[Any]:
+        with self._tracer.start_as_current_span(
+            name, **options, record_exception=False, set_status_on_exception=False
         ) as span:
             try:
                 yield span
             except BaseException as error:
                 _fail(span, error)
                 raise
+
+
+class Place(NamedTuple):
+    """Where a producer publishes what names nothing else."""
+
+    exchange: str
+    routing_key: str
+    address: Address
+
+
+def start_span(
+    tracing: Tracing,
+    place: Place,
+    body: Any = b"",
+    exchange: str | None = None,
+    routing_key: str | None = None,
+    headers: Mapping[str, Any] | None = None,
+    message_id: str | None = None,
+) -> tuple[PublishSpan, Any, Mapping[str, Any] | None]:
+    """The span of one publish, and the body and headers that are to be published instead, with its context in them."""
+    given = body if isinstance(body, Message) else Message(b"", exchange, routing_key, None, headers, message_id)
+    check_headers(given.headers)
+    span = tracing.start_publish(
+        place.exchange if given.exchange is None else given.exchange,
+        place.routing_key if given.routing_key is None else given.routing_key,
+        given.headers,
+        message_id=given.message_id,
+        address=place.address,
+    )
+    if given is body:
+        return span, msgspec.structs.replace(given, headers=span.headers), headers
+    return span, body, span.headers
+
+
+def with_headers(messages: Iterable[Any], headers: Mapping[str, Any] | None) -> Iterator[Message]:
+    """Messages of a batch, each with these headers beside its own."""
+    for item in messages:
+        if isinstance(item, Message):
+            yield msgspec.structs.replace(item, headers={**(item.headers or {}), **(headers or {})})
+        else:
+            yield Message(item, headers=headers)
+
+
+def _carrier(delivery: Any) -> dict[str, str]:
+    """Headers that may have a context in them: others may have put anything there."""
+    return {name: value for name, value in (delivery.headers or {}).items() if isinstance(value, str)}
 
 
 def _joined(*parts: str) -> str:
