@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
@@ -15,6 +16,7 @@ from leveret.client.batches import Batch, plain
 from leveret.client.consumer_options import ConsumerOptions
 from leveret.client.errors import ClientClosed, ClientError, DeadlineExceeded, StaleDelivery
 from leveret.client.handlers import Caller, Handler
+from leveret.client.metrics import consumer_numbers
 from leveret.client.payload import Decoder, Undecodable
 from leveret.client.poison import Failures, OnError
 from leveret.client.resend import Resender
@@ -53,6 +55,7 @@ class Consumer(Generic[M]):
     ) -> None:
         self._subscription = Subscription(connection, queue, options)
         self._subscription.when_stopped = self._connection_stops
+        self._subscription.numbers = partial(consumer_numbers, self)
         self._decoder = decoder
         self._auto_ack = options.auto_ack
         self._deadline_s = connection.options.deadline_s if options.deadline_s is None else options.deadline_s
@@ -302,6 +305,7 @@ class Consumer(Generic[M]):
             concurrency=concurrency,
             threads=threads,
             deadline_s=deadline_s,
+            spans=self._subscription.spans(),
         )
 
     async def _run(self, work: Callable[[], Coroutine[Any, Any, None]], caller: Caller, concurrency: int) -> None:
