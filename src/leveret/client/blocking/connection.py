@@ -30,7 +30,7 @@ from leveret.client.events import Event
 from leveret.client.options import Options
 from leveret.client.payload import Typed
 from leveret.client.recovery import State
-from leveret.client.subscription import Named
+from leveret.client.topology.handle import QueueHandle
 from leveret.client.url import DEFAULT_URL, Address
 
 __all__ = ["Connection", "connect"]
@@ -118,19 +118,21 @@ class Connection:
         return Producer(self._way().with_deadline(options.get("deadline_s")), inner)
 
     @overload
-    def consumer(self, queue: str | Named, *, type: None = None, **options: Any) -> Consumer[Delivery]: ...
+    def consumer(self, queue: str | QueueHandle, *, type: None = None, **options: Any) -> Consumer[Delivery]: ...
 
     @overload
-    def consumer(self, queue: str | Named, *, type: builtins.type[T], **options: Any) -> Consumer[Typed[T]]: ...
+    def consumer(self, queue: str | QueueHandle, *, type: builtins.type[T], **options: Any) -> Consumer[Typed[T]]: ...
 
-    def consumer(self, queue: str | Named, *, type: Any = None, **options: Any) -> Consumer[Any]:
+    def consumer(self, queue: str | QueueHandle, *, type: Any = None, **options: Any) -> Consumer[Any]:
         """Deliveries of a queue, given by its name or as the topology's handle. With `type` bodies are decoded, from
         JSON or MessagePack. The options are in leveret.client.consumer_options."""
         inner = self._bridge.do(lambda: self._inner.consumer(queue, type=type, **options))
         way = self._way().with_deadline(options.get("deadline_s"))
         return Consumer(way, inner, auto_ack=bool(options.get("auto_ack")))
 
-    def get(self, queue: str | Named, *, no_ack: bool = False, deadline_s: float | None = None) -> Delivery | None:
+    def get(
+        self, queue: str | QueueHandle, *, no_ack: bool = False, deadline_s: float | None = None
+    ) -> Delivery | None:
         """One message of a queue, or None if it has none. To be settled like any other."""
         got = self._way().acquire(put_back, deadline_s, self._inner.get, queue, no_ack=no_ack, deadline_s=deadline_s)
         return None if got is None else Delivery(self._bridge, got)

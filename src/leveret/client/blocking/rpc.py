@@ -10,8 +10,8 @@ from typing import Any, TypeVar, overload
 from leveret.client.blocking.bridge import Bridge
 from leveret.client.blocking.channel import Delivery
 from leveret.client.blocking.way import Way
-from leveret.client.rpc import Reply, RpcCounters
 from leveret.client.rpc import Rpc as AsyncRpc
+from leveret.client.rpc import RpcCounters
 from leveret.client.rpc_server import STOP_DEADLINE_S, ServerCounters
 from leveret.client.rpc_server import RpcServer as AsyncRpcServer
 from leveret.core.client.delivery import Delivery as AsyncDelivery
@@ -58,7 +58,7 @@ class Rpc:
         retry: bool = False,
         headers: Mapping[str, Any] | None = None,
         **properties: Any,
-    ) -> Reply: ...
+    ) -> Delivery: ...
 
     def call(
         self,
@@ -72,7 +72,7 @@ class Rpc:
         headers: Mapping[str, Any] | None = None,
         **properties: Any,
     ) -> Any:
-        """Publishes the body and gives the answer: a Reply, or what its body is as `type`. Raises Unroutable at once
+        """Publishes the body and gives the answer: a Delivery, or what its body is as `type`. Raises Unroutable at once
         if no queue takes the question, RemoteError if the handler failed, DeadlineExceeded, and ConnectionLost if the
         connection breaks after it was asked, unless `retry` says that it may be asked again."""
 
