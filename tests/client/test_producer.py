@@ -356,6 +356,25 @@ def test_closing_does_not_wait_for_ever(scene: Scene) -> None:
     run_proxied(scene, script)
 
 
+def test_a_close_that_is_cancelled_closes_all_the_same(leveret_scene: Scene) -> None:
+    async def script(connection: Connection, proxy: Proxy) -> None:
+        producer = connection.producer(routing_key="q")
+        await producer.publish(b"before")
+        proxy.at(Step("client", "basic.publish"), HALF_OPEN)
+        sent = await producer.submit(b"stuck")
+        closing = asyncio.ensure_future(producer.close())
+        await asyncio.sleep(0.05)
+        assert not sent.done()
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        with pytest.raises(ClientClosed):
+            await sent
+        assert producer.in_flight == 0 and connection.pool.statistics.borrowed == 0
+
+    run_proxied(leveret_scene, script)
+
+
 def test_without_confirms(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     async def script(connection: Connection) -> None:
         async with connection.producer(routing_key="q", confirms=False) as producer:
