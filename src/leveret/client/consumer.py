@@ -390,31 +390,34 @@ class Consumer(Generic[M]):
             raise ValueError(f"batches of {size} never fill with prefetch={prefetch}: it must be at least the size")
 
     async def _gather(self, size: int, wait_s: float) -> Batch[M] | None:
-        """The next batch, all of one channel; None when all is over. What was gathered until then goes back."""
-        loop = asyncio.get_running_loop()
+        """The next batch, all of one channel; None when all is over."""
         gathered: list[M] = []
-        until: float | None = None
-        while len(gathered) < size:
-            message = await self._take(until)
-            if self._subscription.is_over:
-                if message is not None:
-                    gathered.append(message)
-                for one in gathered:
-                    self._failures.requeue(plain(one))
-                return None
-            if message is None:
-                gathered = [one for one in gathered if not plain(one).is_stale]
-                if gathered:
-                    break
-                until = None
-                continue
-            if gathered and plain(gathered[0]).is_stale:
-                # A new channel: the broker delivers these once more.
-                gathered = []
-            if not gathered:
-                until = loop.time() + wait_s
-            gathered.append(message)
+        try:
+            await self._fill(gathered, size, wait_s)
+        except BaseException:
+            # Whoever does not wait for the rest must not keep others from these.
+            self._subscription.give_back([plain(message) for message in gathered])
+            raise
+        if self._subscription.is_over:
+            self._subscription.give_back([plain(message) for message in gathered])
+            return None
         return Batch(gathered)
+
+    async def _fill(self, gathered: list[M], size: int, wait_s: float) -> None:
+        until: float | None = None
+        while len(gathered) < size and not self._subscription.is_over:
+            message = await self._take(until)
+            if gathered and plain(gathered[0]).is_stale:
+                # There is a new channel, or will be: the broker delivers these once more.
+                gathered.clear()
+                until = None
+            if message is None:
+                if gathered:
+                    return
+            else:
+                gathered.append(message)
+            if until is None and gathered:
+                until = asyncio.get_running_loop().time() + wait_s
 
     async def _work_on_batch(self, batch: Batch[M], caller: Caller) -> None:
         error: Exception | None = None
