@@ -229,17 +229,15 @@ class Consumer(Generic[M]):
         raise DeadlineExceeded(f"no message came from queue {self.queue!r} within {seconds:g} s")
 
     async def some(self, count: int) -> list[M]:
-        """Waits for a message, and gives it with those that are there already, at most so many; none at all when the
-        consumer was stopped. For whoever pays for each call, as the blocking face does."""
+        """At least one, and up to so many of those that are there; none when it was stopped. For the blocking face."""
         self._check_started()
         found: list[M] = []
-        message = await self._take()
-        while message is not None:
+        while not found or (self.waiting and len(found) < count):
+            if (message := await self._take(0.0 if found else None)) is None:
+                break
             found.append(message)
-            if len(found) >= count or not self.waiting:
-                return found
-            message = await self._take(asyncio.get_running_loop().time())
-        self._subscription.check()
+        if not found:
+            self._subscription.check()
         return found
 
     async def _take(self, until: float | None = None) -> M | None:
