@@ -99,7 +99,7 @@ PAIRS: list[tuple[Any, Any, set[str]]] = [
     # What only its own parts use, or what threads do in another way, stands behind each.
     (asyncio_client.Connection, blocking.Connection, {"attach", "check", "detach", "open", "tell", "metrics"}),
     (asyncio_client.Channel, blocking.Channel, {"cancel", "check", "consume", "give_up", "link", "on_end", "open"}),
-    (asyncio_client.Consumer, blocking.Consumer, {"is_holding", "some"}),
+    (asyncio_client.Consumer, blocking.Consumer, {"is_holding", "numbers"}),
     (asyncio_client.Batch, blocking.Batch, set()),
     (
         asyncio_client.Delivery,
