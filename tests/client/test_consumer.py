@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -16,9 +17,13 @@ from leveret.client import (
     StaleDelivery,
     connect,
 )
+from leveret.client.topology import Queue
+from leveret.testing import Broker
 from leveret.wire.basic_methods import BasicAck
+from leveret.wire.queue_methods import QueueDeclare
 from tests.client.amqp_server import AmqpServer
 from tests.client.consumer_scene import bodies, in_loop, numbered, placed, taken, until
+from tests.conformance.topology import unique_name
 
 
 @pytest.mark.parametrize("fast", [False, True], ids=["asyncio", "uvloop"])
@@ -133,16 +138,18 @@ def test_a_queue_that_is_not_there(amqp_server: AmqpServer) -> None:
 
 def test_a_queue_that_is_deleted_ends_the_consumer_if_it_is_to(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server) as place:
-            async with place.connection.consumer(place.queue, on_cancel="raise") as consumer:
-                waiting = asyncio.create_task(taken(aiter(consumer), 1))
-                await asyncio.sleep(0)
-                await place.delete(place.queue)
-                with pytest.raises(ConsumerCancelled, match=place.queue) as caught:
-                    await waiting
-                assert caught.value.queue == place.queue
-                with pytest.raises(ConsumerCancelled):
-                    await consumer.next()
+        async with (
+            placed(amqp_server) as place,
+            place.connection.consumer(place.queue, on_cancel="raise") as consumer,
+        ):
+            waiting = asyncio.create_task(taken(aiter(consumer), 1))
+            await asyncio.sleep(0)
+            await place.delete(place.queue)
+            with pytest.raises(ConsumerCancelled, match=place.queue) as caught:
+                await waiting
+            assert caught.value.queue == place.queue
+            with pytest.raises(ConsumerCancelled):
+                await consumer.next()
 
     in_loop(script())
 
@@ -161,10 +168,8 @@ def test_a_queue_that_comes_back_is_consumed_from_again(amqp_server: AmqpServer)
                 new.ack()
                 assert consumer.resubscribed == 1
                 # It is gone with its queue. Its channel may or may not be.
-                try:
+                with contextlib.suppress(StaleDelivery):
                     old.ack()
-                except StaleDelivery:
-                    pass
                 await place.publish(b"last")
                 (await consumer.next(10)).ack()
             await place.expect_depth(0)
@@ -174,11 +179,13 @@ def test_a_queue_that_comes_back_is_consumed_from_again(amqp_server: AmqpServer)
 
 def test_a_queue_that_stays_away(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server) as place:
-            async with place.connection.consumer(place.queue, retry_for_s=0.3) as consumer:
-                await place.delete(place.queue)
-                with pytest.raises(ConsumerCancelled, match="404"):
-                    await consumer.next(10)
+        async with (
+            placed(amqp_server) as place,
+            place.connection.consumer(place.queue, retry_for_s=0.3) as consumer,
+        ):
+            await place.delete(place.queue)
+            with pytest.raises(ConsumerCancelled, match="404"):
+                await consumer.next(10)
 
     in_loop(script())
 
@@ -238,27 +245,25 @@ def test_an_exclusive_consumer(amqp_server: AmqpServer) -> None:
 
 def test_waiting_has_a_deadline(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server) as place:
-            async with place.connection.consumer(place.queue) as consumer:
-                with pytest.raises(DeadlineExceeded, match="no message"):
-                    await consumer.next(0.05)
-                await place.publish(b"late")
-                assert (await consumer.next(10)).body == b"late"
+        async with placed(amqp_server) as place, place.connection.consumer(place.queue) as consumer:
+            with pytest.raises(DeadlineExceeded, match="no message"):
+                await consumer.next(0.05)
+            await place.publish(b"late")
+            assert (await consumer.next(10)).body == b"late"
 
     in_loop(script())
 
 
 def test_loops_share_what_comes(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server) as place:
-            async with place.connection.consumer(place.queue) as consumer:
-                loops = [asyncio.create_task(taken(aiter(consumer), 5)) for _ in range(3)]
-                given_up = asyncio.create_task(consumer.next())
-                await asyncio.sleep(0.01)
-                given_up.cancel()
-                await place.publish(*numbered(15))
-                found = [delivery for loop in loops for delivery in await loop]
-                assert sorted(bodies(found)) == sorted(numbered(15))
+        async with placed(amqp_server) as place, place.connection.consumer(place.queue) as consumer:
+            loops = [asyncio.create_task(taken(aiter(consumer), 5)) for _ in range(3)]
+            given_up = asyncio.create_task(consumer.next())
+            await asyncio.sleep(0.01)
+            given_up.cancel()
+            await place.publish(*numbered(15))
+            found = [delivery for loop in loops for delivery in await loop]
+            assert sorted(bodies(found)) == sorted(numbered(15))
 
     in_loop(script())
 
@@ -320,13 +325,9 @@ def test_a_connection_that_is_closed_ends_its_loops(amqp_server: AmqpServer) -> 
 
 
 def test_a_connection_that_is_given_up_ends_its_loops() -> None:
-    from leveret.testing import Broker
-
     async def script(broker: Broker) -> None:
         async with connect(broker.url, give_up_after_s=0.2, backoff_max_s=0.1) as connection:
             channel = await connection.channel()
-            from leveret.wire.queue_methods import QueueDeclare
-
             await channel.call(QueueDeclare("q"))
             async with connection.consumer("q") as consumer:
                 waiting = asyncio.create_task(taken(aiter(consumer), 1))
@@ -381,16 +382,33 @@ def test_a_consumer_that_holds_can_be_stopped(amqp_server: AmqpServer) -> None:
 
 
 def test_a_queue_that_the_broker_named(amqp_server: AmqpServer) -> None:
-    class Handle:
-        name = ""
-
     async def script() -> None:
         async with placed(amqp_server) as place:
-            handle = Handle()
-            handle.name = place.queue
+            handle = await place.connection.topology.declare_queue(Queue(exclusive=True))
             async with place.connection.consumer(handle) as consumer:
-                assert consumer.queue == place.queue
-                await place.publish(b"x")
+                name = consumer.queue
+                await place.cut()
+                assert consumer.queue == handle.name != name
+                await place.publish(b"x", queue=handle.name)
                 assert (await consumer.next()).body == b"x"
+            # Who wrote the name down finds it, too.
+            async with place.connection.consumer(name) as consumer:
+                assert (await consumer.next()).body == b"x"
+
+    in_loop(script())
+
+
+def test_a_queue_that_goes_with_its_last_consumer(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server) as place:
+            topology = place.connection.topology
+            handle = await topology.declare_queue(Queue(unique_name("passing"), auto_delete=True))
+            async with place.connection.consumer(handle) as consumer:
+                await place.cut()
+                await place.publish(b"x", queue=handle.name)
+                assert (await consumer.next()).body == b"x"
+                assert topology.queues == [handle]
+            assert topology.queues == []
+            assert not await topology.exists(handle)
 
     in_loop(script())

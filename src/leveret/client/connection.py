@@ -38,8 +38,9 @@ from leveret.client.recovery import Recovery, State
 from leveret.client.rpc import Rpc
 from leveret.client.rpc_server import Handler, RpcServer
 from leveret.client.stream import Stream
-from leveret.client.subscription import Named
 from leveret.client.super_stream import SuperStream
+from leveret.client.topology.handle import QueueHandle
+from leveret.client.topology.manager import Topology
 from leveret.client.url import DEFAULT_URL, Address, parse_urls
 from leveret.core.client.delivery import Delivery
 
@@ -87,6 +88,7 @@ class Connection:
         self._link: Link | None = None
         self._parts: list[Part] = []
         self._pool: Pool | None = None
+        self._topology: Topology | None = None
         self._opened = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closed_by: ClientError | None = None
@@ -147,12 +149,12 @@ class Connection:
         return await Channel.open(link, self.options.deadline_s, max(due - self._loop.time(), 0.001))
 
     @overload
-    def consumer(self, queue: str | Named, *, type: None = None, **options: Any) -> Consumer[Delivery]: ...
+    def consumer(self, queue: str | QueueHandle, *, type: None = None, **options: Any) -> Consumer[Delivery]: ...
 
     @overload
-    def consumer(self, queue: str | Named, *, type: builtins.type[T], **options: Any) -> Consumer[Typed[T]]: ...
+    def consumer(self, queue: str | QueueHandle, *, type: builtins.type[T], **options: Any) -> Consumer[Typed[T]]: ...
 
-    def consumer(self, queue: str | Named, *, type: Any = None, **options: Any) -> Consumer[Any]:
+    def consumer(self, queue: str | QueueHandle, *, type: Any = None, **options: Any) -> Consumer[Any]:
         """Deliveries of a queue, given by its name or as the topology's handle. With `type` bodies are decoded, from
         JSON or MessagePack. The options are in consumer_options.py."""
         self.check()
@@ -160,10 +162,10 @@ class Connection:
         return Consumer(self, queue, decoder, read_consumer_options(options))
 
     async def get(
-        self, queue: str | Named, *, no_ack: bool = False, deadline_s: float | None = None
+        self, queue: str | QueueHandle, *, no_ack: bool = False, deadline_s: float | None = None
     ) -> Delivery | None:
         """One message of a queue, or None if it has none. To be settled like any other."""
-        name = queue if isinstance(queue, str) else queue.name
+        name = self.topology.resolve(queue)
         return await self._getter.get(name, no_ack, self.options.deadline_s if deadline_s is None else deadline_s)
 
     def rpc(self, **options: Any) -> Rpc:
@@ -186,6 +188,16 @@ class Connection:
         """Raises why the connection is closed, if it is."""
         if self._closed_by is not None:
             raise again(self._closed_by)
+
+    @property
+    def topology(self) -> Topology:
+        """Exchanges, queues and bindings, declared again after each reconnect."""
+        if self._topology is None:
+            deadline_s = self.options.deadline_s
+            topology = Topology(self.channel, virtual_host=self._addresses[0].vhost, deadline_s=deadline_s)
+            self.attach(topology)
+            self._topology = topology
+        return self._topology
 
     @property
     def pool(self) -> Pool:

@@ -18,7 +18,8 @@ from leveret.client.handlers import Caller, Handler
 from leveret.client.payload import Decoder, Undecodable
 from leveret.client.poison import Failures, OnError
 from leveret.client.resend import Resender
-from leveret.client.subscription import Named, Subscription
+from leveret.client.subscription import Subscription
+from leveret.client.topology.handle import QueueHandle
 from leveret.core.client.delivery import Delivery
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Consumer(Generic[M]):
     def __init__(
         self,
         connection: Connection,
-        queue: str | Named,
+        queue: str | QueueHandle,
         decoder: Decoder[Any] | None,
         options: ConsumerOptions,
     ) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
-from leveret.client.errors import ClientError
+from leveret.client.bodies import JSON, Undecodable
 from leveret.core.client.delivery import Delivery
 
 __all__ = ["Decoder", "Typed", "Undecodable"]
@@ -18,10 +18,6 @@ T = TypeVar("T")
 MSGPACK_TYPES: Final = frozenset({"application/msgpack", "application/x-msgpack", "application/vnd.msgpack"})
 # Names of character sets stand here by the habit of some publishers; a body that is compressed cannot be read.
 PLAIN_ENCODINGS: Final = frozenset({"", "utf-8", "utf8", "us-ascii", "ascii", "binary", "identity"})
-
-
-class Undecodable(ClientError):
-    """A body that is not what it should be, and why."""
 
 
 class Typed(Generic[T]):
@@ -71,7 +67,8 @@ class Typed(Generic[T]):
 
 
 class Decoder(Generic[T]):
-    """By the content type: MessagePack where it says so, else JSON. Text is taken as it is if a `str` is wanted."""
+    """By the content type: MessagePack where it says so, else JSON. Where `bytes` are wanted the body is taken as it
+    is, and so is text where a `str` is, unless it is JSON."""
 
     def __init__(self, type: type[T]) -> None:
         self._type = type
@@ -90,9 +87,11 @@ class Decoder(Generic[T]):
             raise Undecodable(f"a body of {len(delivery.body)} bytes is no {self._name}: {error}") from error
 
     def _decoded(self, kind: str, body: bytes) -> T:
+        if self._type is bytes:
+            return cast("T", body)
         if kind in MSGPACK_TYPES or kind.endswith("+msgpack"):
             return self._msgpack.decode(body)
-        if self._type is str and kind.startswith("text/"):
+        if self._type is str and kind != JSON:
             return cast("T", body.decode("utf-8"))
         return self._json.decode(body)
 

@@ -185,8 +185,9 @@ class RpcServer:
         )
         taken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         # RabbitMQ sends mandatory answers back even when they have reached a direct reply-to.
-        bits = 0 if request.reply_to.startswith(DIRECT) else MANDATORY
-        address = make_address("", request.reply_to)
+        reply_to = request.reply_to or ""
+        bits = 0 if reply_to.startswith(DIRECT) else MANDATORY
+        address = make_address("", reply_to)
         lane.publish(Outgoing(address, raw, body, identity.encode("utf-8", "surrogateescape"), bits, taken))
         try:
             is_taken = await taken

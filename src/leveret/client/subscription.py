@@ -13,7 +13,7 @@ import random
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -29,13 +29,14 @@ from leveret.client.errors import (
     again,
 )
 from leveret.client.link import Link
+from leveret.client.topology.handle import QueueHandle
 from leveret.core.client.delivery import Delivery
 from leveret.core.client.lane import Sink
 
 if TYPE_CHECKING:
     from leveret.client.connection import Connection
 
-__all__ = ["Named", "Subscription"]
+__all__ = ["Subscription"]
 
 log = logging.getLogger(__name__)
 
@@ -46,13 +47,6 @@ TURN_MAX: Final = 512
 PAUSE_MAX_S: Final = 5.0
 # Reading goes on when so much of what may wait is left.
 LOW_SHARE: Final = 0.5
-
-
-class Named(Protocol):
-    """A queue of the topology: its name may change with a reconnect."""
-
-    @property
-    def name(self) -> str: ...
 
 
 class Totals(msgspec.Struct):
@@ -68,7 +62,7 @@ class Totals(msgspec.Struct):
 class Subscription:
     rank = 3
 
-    def __init__(self, connection: Connection, queue: str | Named, options: ConsumerOptions) -> None:
+    def __init__(self, connection: Connection, queue: str | QueueHandle, options: ConsumerOptions) -> None:
         self._connection = connection
         self._loop = asyncio.get_running_loop()
         self._queue = queue
@@ -100,10 +94,7 @@ class Subscription:
 
     @property
     def queue_name(self) -> str:
-        topology = getattr(self._connection, "topology", None)
-        if topology is not None:
-            return str(topology.resolve(self._queue))
-        return self._queue if isinstance(self._queue, str) else self._queue.name
+        return self._connection.topology.resolve(self._queue)
 
     # ---- deliveries
 
@@ -222,6 +213,7 @@ class Subscription:
             self._give_up_channel()
             raise
         self.is_started = True
+        self._connection.topology.consumer_added(self._queue)
 
     async def _subscribe(self, link: Link) -> None:
         """Consumes over this link, unless that is so already."""
@@ -296,9 +288,7 @@ class Subscription:
             return
         self._is_consuming = False
         channel.lane.sinks.pop(self._sink.tag, None)
-        topology = getattr(self._connection, "topology", None)
-        if topology is not None:
-            topology.doubt(self._queue)
+        self._connection.topology.doubt(self._queue)
         self._fell(ConsumerCancelled(self.queue_name, "the broker cancelled it: the queue was deleted or has moved"))
 
     def _on_channel_end(self, channel: Channel, reason: ClientError) -> None:
@@ -396,6 +386,12 @@ class Subscription:
         self.is_over = True
         self._wake_all()
 
+    def _say_goodbye(self) -> None:
+        """A queue that is deleted with its last consumer is not to be declared again for nobody."""
+        if self.is_started:
+            self.is_started = False
+            self._connection.topology.consumer_removed(self._queue)
+
     def _leave(self) -> None:
         """The broker's answers must be heard from now on, however much comes before them."""
         self._is_leaving = True
@@ -405,6 +401,7 @@ class Subscription:
         """The broker is to send nothing more. What came can still be settled."""
         self.finish()
         self._leave()
+        self._say_goodbye()
         channel, was_consuming = self._channel, self._is_consuming
         if channel is not None and channel.is_open and was_consuming:
             self._is_consuming = False
@@ -421,6 +418,7 @@ class Subscription:
             retrying.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await retrying
+        self._say_goodbye()
         async with self._closing:
             channel = self._channel
             if channel is not None:
@@ -428,7 +426,6 @@ class Subscription:
                     await channel.close(deadline_s)
                 finally:
                     self._give_up_channel()
-        self.is_started = False
 
     @property
     def close_deadline_s(self) -> float:

@@ -1,0 +1,511 @@
+"""Consumers with handlers: how many at a time, what becomes of failures, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from typing import Any
+
+import msgspec
+import pytest
+
+from leveret.client import ClientClosed, Consumer, Delivery, Reject, Requeue, RetryLater, connect
+from tests.client.amqp_server import AmqpServer
+from tests.client.consumer_scene import in_loop, numbered, placed, until
+
+
+class Order(msgspec.Struct):
+    number: int
+    item: str = "coffee"
+
+
+class Ledger:
+    """What handlers saw."""
+
+    def __init__(self, consumer: Consumer[Any], stop_after: int) -> None:
+        self.seen: list[bytes] = []
+        self._consumer = consumer
+        self._stop_after = stop_after
+
+    def note(self, body: bytes) -> None:
+        self.seen.append(body)
+        if len(self.seen) == self._stop_after:
+            self._consumer.stop_soon()
+
+
+def test_each_is_handled_and_acknowledged(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, *numbered(100)) as place:
+            consumer = place.connection.consumer(place.queue)
+            ledger = Ledger(consumer, 100)
+            now = most = 0
+
+            async def handler(delivery: Delivery) -> None:
+                nonlocal now, most
+                now += 1
+                most = max(most, now)
+                await asyncio.sleep(0.001)
+                now -= 1
+                ledger.note(delivery.body)
+
+            await consumer.run(handler, concurrency=7)
+            assert sorted(ledger.seen) == sorted(numbered(100))
+            assert most == 7
+            assert (consumer.acked, consumer.failed, consumer.in_hand) == (100, 0, 0)
+            await place.expect_depth(0)
+
+    in_loop(script())
+
+
+def test_one_at_a_time_keeps_the_order(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, *numbered(50)) as place:
+            consumer = place.connection.consumer(place.queue)
+            ledger = Ledger(consumer, 50)
+
+            async def handler(delivery: Delivery) -> None:
+                await asyncio.sleep(0)
+                ledger.note(delivery.body)
+
+            await consumer.run(handler, concurrency=1)
+            assert ledger.seen == numbered(50)
+
+    in_loop(script())
+
+
+def test_a_failure_goes_back_into_the_queue_after_a_pause(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, b"x") as place:
+            consumer = place.connection.consumer(place.queue, requeue_pause_s=0.05)
+            ledger = Ledger(consumer, 3)
+
+            async def handler(delivery: Delivery) -> None:
+                ledger.note(delivery.body)
+                if len(ledger.seen) == 2:
+                    raise Requeue
+                if len(ledger.seen) < 3:
+                    raise ZeroDivisionError("not now")
+
+            began = time.monotonic()
+            await consumer.run(handler)
+            assert time.monotonic() - began >= 0.1
+            assert (consumer.failed, consumer.acked, consumer.nacked, consumer.redelivered) == (2, 1, 2, 2)
+            await place.expect_depth(0)
+
+    in_loop(script())
+
+
+@pytest.mark.parametrize("how", ["on_error", "Reject"])
+def test_a_failure_goes_to_the_dead_letters(amqp_server: AmqpServer, how: str) -> None:
+    async def script() -> None:
+        async with placed(amqp_server) as dead:
+            arguments = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": dead.queue}
+            async with placed(amqp_server, b"bad", b"good", **arguments) as place:
+                options = {"on_error": "reject"} if how == "on_error" else {}
+                consumer = place.connection.consumer(place.queue, **options)
+                ledger = Ledger(consumer, 2)
+
+                async def handler(delivery: Delivery) -> None:
+                    ledger.note(delivery.body)
+                    if delivery.body == b"bad":
+                        raise Reject("never") if how == "Reject" else ValueError("never")
+
+                await consumer.run(handler)
+                assert (consumer.failed, consumer.rejected, consumer.acked, consumer.nacked) == (1, 1, 1, 1)
+                await place.expect_depth(0)
+                await dead.expect_depth(1)
+
+    in_loop(script())
+
+
+def test_a_handler_may_settle_itself(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, *numbered(2)) as place:
+            consumer = place.connection.consumer(place.queue)
+            ledger = Ledger(consumer, 2)
+
+            async def handler(delivery: Delivery) -> None:
+                delivery.ack()
+                ledger.note(delivery.body)
+                raise ValueError("after all was done")
+
+            await consumer.run(handler)
+            assert (consumer.acked, consumer.nacked, consumer.failed) == (2, 0, 2)
+            await place.expect_depth(0)
+
+    in_loop(script())
+
+
+def test_plain_functions_run_in_threads(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, *numbered(8)) as place:
+            consumer = place.connection.consumer(place.queue)
+            loop = asyncio.get_running_loop()
+            threads = set()
+            meeting = threading.Barrier(4, timeout=10)
+            seen = []
+
+            def handler(delivery: Delivery) -> None:
+                # Four at a time, or nobody gets past this.
+                meeting.wait()
+                threads.add(threading.get_ident())
+                seen.append(delivery.body)
+                if len(seen) == 8:
+                    loop.call_soon_threadsafe(consumer.stop_soon)
+
+            await consumer.run(handler, concurrency=4)
+            assert sorted(seen) == numbered(8)
+            assert len(threads) == 4 and threading.get_ident() not in threads
+            assert consumer.acked == 8
+            assert not any(thread.name.startswith("leveret-handler") for thread in threading.enumerate())
+
+            await place.publish(b"in the loop")
+            consumer = place.connection.consumer(place.queue)
+            found = []
+
+            def quick(delivery: Delivery) -> None:
+                found.append((delivery.body, threading.get_ident()))
+                consumer.stop_soon()
+
+            await consumer.run(quick, threads=False)
+            assert found == [(b"in the loop", threading.get_ident())]
+
+    in_loop(script())
+
+
+def test_typed_payloads(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server) as dead:
+            arguments = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": dead.queue}
+            async with placed(amqp_server, **arguments) as place:
+                await place.publish(b'{"number": 1}')
+                await place.publish(b"no JSON", b'{"number": "one"}')
+                await place.publish(msgspec.msgpack.encode(Order(2, "tea")), content_type="application/msgpack")
+                consumer = place.connection.consumer(place.queue, type=Order)
+                orders = []
+
+                async def handler(order: Order) -> None:
+                    orders.append(order)
+                    if len(orders) == 2:
+                        consumer.stop_soon()
+
+                await consumer.run(handler, concurrency=1)
+                assert orders == [Order(1), Order(2, "tea")]
+                assert (consumer.failed, consumer.rejected, consumer.acked) == (2, 2, 2)
+                await dead.expect_depth(2)
+
+                await place.publish(b"poison", b'{"number": 3}', b'{"number": 4}')
+                async with place.connection.consumer(place.queue, type=Order) as one_by_one:
+                    message = await one_by_one.next()
+                    assert (message.payload, message.redelivered) == (Order(3), False)
+                    assert message.delivery.body == b'{"number": 3}'
+                    message.ack()
+                    with_both = []
+
+                    async def both(order: Order, delivery: Delivery) -> None:
+                        with_both.append((order.number, delivery.body))
+                        one_by_one.stop_soon()
+
+                    await one_by_one.run(both)
+                    assert with_both == [(4, b'{"number": 4}')]
+                await place.expect_depth(0)
+                await dead.expect_depth(3)
+
+    in_loop(script())
+
+
+def test_what_comes_too_often_is_put_aside(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server) as dead:
+            arguments = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": dead.queue}
+            async with placed(amqp_server, b"bad", publish={"ids": True}, **arguments) as place:
+                consumer = place.connection.consumer(place.queue, max_deliveries=3, requeue_pause_s=0)
+                seen = []
+
+                async def handler(delivery: Delivery) -> None:
+                    seen.append(delivery.body)
+                    raise ValueError("always")
+
+                running = asyncio.create_task(consumer.run(handler))
+                await dead.expect_depth(1)
+                await consumer.stop()
+                await running
+                assert (len(seen), consumer.failed, consumer.rejected) == (3, 3, 1)
+
+    in_loop(script())
+
+
+def test_brokers_that_count_deliveries(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        arguments = {"x_queue_type": "quorum"} if amqp_server.name == "rabbitmq" else {"x_delivery_limit": 50}
+        async with placed(amqp_server, b"no id", **arguments) as place:
+            consumer = place.connection.consumer(place.queue, max_deliveries=4, requeue_pause_s=0)
+            seen = []
+
+            async def handler(delivery: Delivery) -> None:
+                seen.append(delivery.headers.get("x-delivery-count", 0))
+                raise ValueError("always")
+
+            running = asyncio.create_task(consumer.run(handler))
+            await until(lambda: consumer.rejected == 1)
+            await consumer.stop()
+            await running
+            assert seen == [0, 1, 2, 3]
+
+    in_loop(script())
+
+
+def test_the_end_in_good_order(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, *numbered(20)) as place:
+            async with place.connection.consumer(place.queue, prefetch=10) as consumer:
+                begun, done = [], []
+
+                async def handler(delivery: Delivery) -> None:
+                    begun.append(delivery.body)
+                    await asyncio.sleep(0.2)
+                    done.append(delivery.body)
+
+                running = asyncio.create_task(consumer.run(handler, concurrency=3))
+                await until(lambda: len(begun) == 3)
+                await consumer.stop()
+                await running
+                assert begun == done == numbered(3)
+                assert consumer.acked == 3
+            await place.expect_depth(17)
+
+    in_loop(script())
+
+
+def test_the_end_has_a_deadline(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, b"long") as place:
+            consumer = place.connection.consumer(place.queue)
+            began = asyncio.Event()
+
+            async def handler(delivery: Delivery) -> None:
+                began.set()
+                await asyncio.sleep(3600)
+
+            running = asyncio.create_task(consumer.run(handler))
+            await began.wait()
+            await asyncio.wait_for(consumer.stop(deadline_s=0.1), 5)
+            await running
+            assert (consumer.acked, consumer.failed) == (0, 0)
+            await place.expect_depth(1)
+
+    in_loop(script())
+
+
+def test_leaving_ends_what_runs(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, b"x") as place:
+            done = []
+            async with place.connection.consumer(place.queue) as consumer:
+
+                async def handler(delivery: Delivery) -> None:
+                    await asyncio.sleep(0.1)
+                    done.append(delivery.body)
+
+                running = asyncio.create_task(consumer.run(handler))
+                await until(lambda: consumer.in_hand == 1)
+            await running
+            assert done == [b"x"]
+            await place.expect_depth(0)
+
+    in_loop(script())
+
+
+def test_a_handler_can_end_it(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, b"x", b"y") as place:
+            consumer = place.connection.consumer(place.queue)
+
+            async def handler(delivery: Delivery) -> None:
+                await consumer.stop()
+
+            await asyncio.wait_for(consumer.run(handler, concurrency=1), 5)
+            assert consumer.acked == 1
+            await place.expect_depth(1)
+
+    in_loop(script())
+
+
+def test_a_signal_can_end_it(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, *numbered(3)) as place:
+            consumer = place.connection.consumer(place.queue)
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, consumer.stop_soon)
+            done = []
+
+            async def handler(delivery: Delivery) -> None:
+                if delivery.body == b"1":
+                    os.kill(os.getpid(), signal.SIGTERM)
+                await asyncio.sleep(0.05)
+                done.append(delivery.body)
+
+            try:
+                await consumer.run(handler, concurrency=1)
+            finally:
+                asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+            assert done == numbered(2)
+            await place.expect_depth(1)
+
+    in_loop(script())
+
+
+def test_a_run_that_is_cancelled_puts_back_what_it_had(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, b"x") as place:
+            async with place.connection.consumer(place.queue, requeue_pause_s=60) as consumer:
+                began = asyncio.Event()
+
+                async def handler(delivery: Delivery) -> None:
+                    began.set()
+                    if not delivery.redelivered:
+                        await asyncio.sleep(3600)
+                    raise ValueError("then it pauses")
+
+                for _ in range(2):
+                    began.clear()
+                    running = asyncio.create_task(consumer.run(handler))
+                    await began.wait()
+                    await asyncio.sleep(0.01)
+                    running.cancel()
+                    with pytest.raises(asyncio.CancelledError):
+                        await running
+                # It is still a consumer: others may go on.
+                again = await consumer.next()
+                assert again.redelivered
+                again.ack()
+            await place.expect_depth(0)
+
+    in_loop(script())
+
+
+def test_what_a_handler_waits_for_may_be_cancelled(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, b"x") as place:
+            consumer = place.connection.consumer(place.queue, requeue_pause_s=0)
+            ledger = Ledger(consumer, 2)
+
+            async def handler(delivery: Delivery) -> None:
+                ledger.note(delivery.body)
+                if len(ledger.seen) == 1:
+                    future = asyncio.get_running_loop().create_future()
+                    future.cancel()
+                    await future
+
+            await consumer.run(handler)
+            assert (consumer.failed, consumer.acked) == (1, 1)
+
+    in_loop(script())
+
+
+def test_handlers_have_deadlines(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, b"x") as place:
+            consumer = place.connection.consumer(place.queue, requeue_pause_s=0)
+            ledger = Ledger(consumer, 2)
+
+            async def handler(delivery: Delivery) -> None:
+                ledger.note(delivery.body)
+                if len(ledger.seen) == 1:
+                    await asyncio.sleep(3600)
+
+            await consumer.run(handler, handler_deadline_s=0.05)
+            assert (consumer.failed, consumer.acked) == (1, 1)
+
+    in_loop(script())
+
+
+def test_a_connection_that_is_lost_under_a_handler(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, b"x") as place:
+            consumer = place.connection.consumer(place.queue)
+            ledger = Ledger(consumer, 2)
+
+            async def handler(delivery: Delivery) -> None:
+                if not ledger.seen:
+                    await place.cut()
+                ledger.note(delivery.body)
+
+            await consumer.run(handler, concurrency=1)
+            assert (consumer.stale, consumer.failed, consumer.acked) == (1, 0, 1)
+            await place.expect_depth(0)
+
+    in_loop(script())
+
+
+def test_a_failure_of_a_lost_connection_is_only_counted(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, b"x") as place:
+            consumer = place.connection.consumer(place.queue, requeue_pause_s=0)
+            ledger = Ledger(consumer, 2)
+
+            async def handler(delivery: Delivery) -> None:
+                ledger.note(delivery.body)
+                if len(ledger.seen) == 1:
+                    await place.cut()
+                    raise RetryLater("which is as Requeue without a plan")
+
+            await consumer.run(handler, concurrency=1)
+            assert (consumer.stale, consumer.failed, consumer.acked, consumer.nacked) == (1, 1, 1, 0)
+
+    in_loop(script())
+
+
+def test_a_connection_that_is_closed_lets_handlers_finish(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, *numbered(3)) as place:
+            connection = await connect(amqp_server.url)
+            consumer = connection.consumer(place.queue)
+            done = []
+
+            async def handler(delivery: Delivery) -> None:
+                await asyncio.sleep(0.1)
+                done.append(delivery.body)
+
+            running = asyncio.create_task(consumer.run(handler, concurrency=1))
+            await until(lambda: consumer.in_hand == 1)
+            await connection.close()
+            with pytest.raises(ClientClosed):
+                await running
+            assert done == [b"0"]
+            await place.expect_depth(2)
+
+    in_loop(script())
+
+
+def test_no_ack_settles_nothing(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, *numbered(2)) as place:
+            consumer = place.connection.consumer(place.queue, no_ack=True)
+            ledger = Ledger(consumer, 2)
+
+            async def handler(delivery: Delivery) -> None:
+                ledger.note(delivery.body)
+                raise ValueError("it is gone all the same")
+
+            await consumer.run(handler)
+            assert (consumer.failed, consumer.acked, consumer.nacked) == (2, 0, 0)
+            await place.expect_depth(0)
+
+    in_loop(script())
+
+
+def test_what_makes_no_sense(leveret_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(leveret_server) as place:
+            consumer = place.connection.consumer(place.queue)
+            with pytest.raises(TypeError, match="cannot be called"):
+                await consumer.run("not a function")  # type: ignore[arg-type]
+            with pytest.raises(ValueError, match="concurrency"):
+                await consumer.run(print, concurrency=0)
+            with pytest.raises(TypeError, match="no option speed"):
+                place.connection.consumer(place.queue, speed=9)
+
+    in_loop(script())
