@@ -36,7 +36,7 @@ class Confirmation(asyncio.Future[None]):
     def message_id(self) -> str:
         return self._octets.decode("utf-8", "surrogateescape")
 
-    def settle(self, error: ClientError | None) -> None:
+    def settle(self, error: Exception | None) -> None:
         if self.done():
             return
         self.message = None

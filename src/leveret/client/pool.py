@@ -212,7 +212,7 @@ class Pool:
         link = self._link
         if link is None or link.ended.done():
             link = await self._connection.ready(deadline_s)
-        channel = await Channel.open(link, deadline_s)
+        channel = await Channel.open(link, self._connection.options.deadline_s, deadline_s)
         try:
             if confirms:
                 await channel.confirm()

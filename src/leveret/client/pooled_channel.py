@@ -63,10 +63,10 @@ class PooledChannel:
         channel = self.channel
         channel.check()
         message = self._envelopes.make(body, exchange, routing_key, mandatory, headers, message_id, properties)
+        channel.lane.publish(message)
         confirmation = Confirmation(message, self._drop, self._loop)
         self._open[message] = (self._count, confirmation)
         self._count += 1
-        channel.lane.publish(message)
         return confirmation
 
     async def wait_confirms(self, deadline_s: float | None = None) -> None:

@@ -27,6 +27,7 @@ from leveret.client.errors import (
 from leveret.client.link import Link
 from leveret.client.message import Body, Message, MessageProperties
 from leveret.client.producer_options import ProducerOptions
+from leveret.client.recovery import State
 from leveret.client.transit import Counters, Transit
 from leveret.core.client.lane import Lane
 from leveret.core.client.outgoing import Outgoing
@@ -311,14 +312,14 @@ class Producer:
     # ---- its channel
 
     def _want_channel(self) -> None:
-        if self._opener is None and self._closed_by is None:
+        if self._opener is None and not self._transit.is_stopped:
             self._opener = self._loop.create_task(self._open(), name="leveret-producer")
 
     async def _open(self) -> None:
         """Gets a channel, however often that fails; while the connection is lost it waits for that."""
         pause = REOPEN_PAUSE_MIN_S
         try:
-            while self._transit.lane is None and self._closed_by is None:
+            while self._transit.lane is None and not self._transit.is_stopped:
                 try:
                     await self._connection.ready(self._deadline_s)
                     await self._open_now()
@@ -344,7 +345,7 @@ class Producer:
         else:
             channel = await self._pool.take(self._deadline_s, self._ended, self._confirms)
             self._has_place = True
-        if self._closed_by is not None or self._transit.lane is not None or not channel.is_open:
+        if self._transit.is_stopped or self._transit.lane is not None or not channel.is_open:
             # Closed meanwhile, or it has ended before we knew of it.
             self._pool.leave(channel)
             channel.give_up(ClientClosed("the channel was not needed"))
@@ -396,7 +397,9 @@ class Producer:
         self._trouble = str(reason)
 
     async def stop(self, reason: ClientError) -> None:
-        await self._stop(str(reason), self._connection.options.close_deadline_s)
+        # Without a connection nothing will be answered.
+        is_open = self._connection.state is State.OPEN
+        await self._stop(str(reason), self._connection.options.close_deadline_s if is_open else 0.0)
 
     async def close(self, deadline_s: float | None = None) -> None:
         """Takes no more messages, waits for the answers to those that are under way, and gives up what is not answered
@@ -408,8 +411,7 @@ class Producer:
         if self._closed_by is not None:
             return
         self._closed_by = ClientClosed(reason)
-        # Without a connection nothing will be answered.
-        if self._channel is not None:
+        if deadline_s > 0:
             with contextlib.suppress(DeadlineExceeded):
                 await self.flush(deadline_s)
         self._transit.stop(reason)

@@ -81,7 +81,10 @@ class Transit:
             self.arm(due)
         self.counters.published += 1
         if self.lane is not None and not self._waiting:
-            self.lane.publish(message)
+            try:
+                self.lane.publish(message)
+            except ValueError as error:
+                self._fail(message, error)
         else:
             self._waiting.append(message)
             if self.lane is None:
@@ -104,7 +107,11 @@ class Transit:
             if message.sent_count:
                 message.send_again()
                 self.counters.retransmitted += 1
-            self.lane.publish(message)
+            try:
+                self.lane.publish(message)
+            except ValueError as error:
+                # Larger than what was agreed on for this connection.
+                self._fail(message, error)
 
     # ---- answers
 
@@ -169,7 +176,7 @@ class Transit:
         timer = self._loop.call_later(pause * (0.5 + random.random() / 2), awake)
         self._timers.add(timer)
 
-    def _fail(self, message: Outgoing, error: ClientError | None) -> None:
+    def _fail(self, message: Outgoing, error: Exception | None) -> None:
         """The message is in no place any more: whoever waits for it is told, and there is room for another."""
         owner: Confirmation | BatchWait | None = message.owner
         message.owner = None

@@ -1,0 +1,110 @@
+"""What the tests of producers and of the pool share: connections, queues, a proxy in between, and what arrived."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import quote
+
+from leveret.client import Connection, Delivery, connect, events
+from leveret.wire.exchange_methods import ExchangeDeclare
+from leveret.wire.queue_methods import QueueBind, QueueDeclare, QueueDeclareOk
+from tests.client.proxy import Proxy
+from tests.client.topology_scene import Scene
+
+WAIT_S = 40.0
+# Reconnects at once: the tests have no time.
+QUICK = {"backoff_min_s": 0.01, "backoff_max_s": 0.05}
+
+
+def run(scene: Scene, script: Callable[[Connection], Awaitable[None]], **options: Any) -> None:
+    """Runs the script on a connection with a queue "q", and sees that nothing is left of it."""
+
+    async def whole() -> None:
+        async with asyncio.timeout(WAIT_S):
+            async with connect(scene.url, **{**QUICK, **options}) as connection:
+                await declare(connection, "q")
+                await script(connection)
+            await expect_nothing_left()
+
+    asyncio.run(whole())
+
+
+def run_proxied(scene: Scene, script: Callable[[Connection, Proxy], Awaitable[None]], **options: Any) -> None:
+    """The same through a proxy."""
+
+    async def whole() -> None:
+        with Proxy((scene.server.host, scene.server.port)) as proxy:
+            async with asyncio.timeout(WAIT_S):
+                url = proxy.url + quote(scene.virtual_host, safe="")
+                async with connect(url, **{**QUICK, **options}) as connection:
+                    await declare(connection, "q")
+                    await script(connection, proxy)
+                    proxy.disarm()
+                    proxy.thaw()
+                await expect_nothing_left()
+
+    asyncio.run(whole())
+
+
+async def expect_nothing_left() -> None:
+    # Transports close in the next turn.
+    await asyncio.sleep(0.01)
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    assert not left, left
+
+
+async def declare(connection: Connection, queue: str, **arguments: Any) -> None:
+    """Argument names have underscores for the dashes."""
+    channel = await connection.channel()
+    known = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
+    await channel.call(QueueDeclare(queue, durable=True, arguments=known))
+    await channel.close()
+
+
+async def declare_exchange(connection: Connection, exchange: str, queue: str | None = None) -> None:
+    channel = await connection.channel()
+    await channel.call(ExchangeDeclare(exchange, "topic", durable=True))
+    if queue is not None:
+        await channel.call(QueueBind(queue, exchange, "#"))
+    await channel.close()
+
+
+async def count(connection: Connection, queue: str = "q") -> int:
+    channel = await connection.channel()
+    answer = await channel.call(QueueDeclare(queue, passive=True))
+    await channel.close()
+    assert isinstance(answer, QueueDeclareOk)
+    return answer.message_count
+
+
+async def take_all(connection: Connection, queue: str = "q") -> list[Delivery]:
+    """Everything that is in the queue, which is empty then."""
+    channel = await connection.channel()
+    found = []
+    while (delivery := await channel.get(queue, no_ack=True)) is not None:
+        found.append(delivery)
+    await channel.close()
+    return found
+
+
+async def bodies(connection: Connection, queue: str = "q") -> list[bytes]:
+    return [delivery.body for delivery in await take_all(connection, queue)]
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_S / 2):
+        while not is_so():  # noqa: ASYNC110 - of somebody else's state
+            await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def restored(connection: Connection) -> AsyncIterator[None]:
+    """Whatever happens in this block makes the connection come back: waits for that at its end."""
+    heard = connection.events()
+    yield
+    async for event in heard:
+        if isinstance(event, events.Restored):
+            return
