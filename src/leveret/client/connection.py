@@ -107,7 +107,7 @@ class Connection:
     @property
     def blocked(self) -> str | None:
         """Why the broker takes no messages at present, or None."""
-        return None if self._link is None else self._link.blocked
+        return None if self._link is None or self._link.ended.done() else self._link.blocked
 
     @property
     def server_properties(self) -> dict[str, Any]:
