@@ -40,3 +40,10 @@ def scene(amqp_server: AmqpServer) -> Iterator[Scene]:
     """A virtual host that only this test uses."""
     with scene_on(amqp_server) as made:
         yield made
+
+
+@pytest.fixture
+def leveret_scene(leveret_server: AmqpServer) -> Iterator[Scene]:
+    """The same on Leveret alone, for what does not depend on the broker."""
+    with scene_on(leveret_server) as made:
+        yield made

@@ -333,11 +333,14 @@ def test_what_a_message_has(amqp_server: AmqpServer) -> None:
     async def script(connection: Connection) -> None:
         name = await new_stream(connection)
         await publish(connection, "", [(name, b'{"number": 7}')], message_id="m", headers={"a": 1})
-        async with connection.stream(name, offset="first") as stream:
+        async with connection.stream(name, offset="first", type=Order) as stream:
             message: StreamMessage = await anext(stream)
             assert (message.stream, message.offset, message.message_id) == (name, 0, "m")
             assert (message.headers["a"], message.routing_key) == (1, name)
-            assert message.decode(Order) == Order(7)
+            assert message.payload == Order(7)
+        async with connection.stream(name, offset="first") as stream:
+            with pytest.raises(TypeError, match="without a type"):
+                _ = (await anext(stream)).payload
 
     run_on(amqp_server, script)
 

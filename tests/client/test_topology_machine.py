@@ -104,6 +104,11 @@ class TopologyMachine(RuleBasedStateMachine):
         self.run(self.connection.close())
         self.stack.close()
 
+    def label(self, name: str) -> str:
+        """Another word for a name that the broker made up, because those are in another order each time."""
+        known = [handle.name for handle in self.unnamed]
+        return f"unnamed {known.index(name)}" if name in known else name
+
     # ---- what happens
 
     @rule(exchange=exchanges, force=st.booleans())
@@ -136,7 +141,7 @@ class TopologyMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.exchanges and self.model.queues)
     @rule(source=places, destination=places, key=keys, by_handle=st.booleans())
     def bind_a_queue(self, source: int, destination: int, key: str, by_handle: bool) -> None:
-        queue: str | QueueHandle = chosen(sorted(self.model.queues), destination)
+        queue: str | QueueHandle = chosen(sorted(self.model.queues, key=self.label), destination)
         if by_handle:
             queue = next((handle for handle in self.unnamed if handle.name == queue), queue)
         self.bind(Binding(chosen(sorted(self.model.exchanges), source), queue, key))
@@ -164,7 +169,7 @@ class TopologyMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.bindings)
     @rule(place=places)
     def unbind(self, place: int) -> None:
-        gone = chosen(sorted(self.model.bindings), place)
+        gone = chosen(sorted(self.model.bindings, key=lambda one: tuple(map(self.label, one))), place)
         self.run(self.topology.unbind(Binding(*gone)))
         self.model.unbind({gone})
 

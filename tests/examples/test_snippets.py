@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("queues.md", "dead-letters.md", "streams.md", "access.md")
+PAGES = ("queues.md", "dead-letters.md", "streams.md", "access.md", "client-blocking.md")
 END = "connection.close()\nbroker.stop()\n"
 
 

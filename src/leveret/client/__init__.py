@@ -27,6 +27,7 @@ from leveret.client.errors import (
     Unroutable,
 )
 from leveret.client.message import Message
+from leveret.client.metrics import ConnectionMetrics, PartMetrics, PrometheusCollector
 from leveret.client.offset_store import OffsetStore, QueueOffsetStore, SqliteOffsetStore
 from leveret.client.payload import Typed, Undecodable
 from leveret.client.poison import OnError, Reject, Requeue, RetryLater, delivery_count
@@ -34,10 +35,11 @@ from leveret.client.pool import Pool, PoolStatistics
 from leveret.client.pooled_channel import PooledChannel
 from leveret.client.producer import Producer
 from leveret.client.recovery import State
-from leveret.client.rpc import RemoteError, Reply, Rpc
+from leveret.client.rpc import RemoteError, Rpc
 from leveret.client.rpc_server import RpcServer
 from leveret.client.stream import Stream, StreamMessage
 from leveret.client.super_stream import SuperStream, declare_super_stream, partition_key
+from leveret.client.tracing import Tracing
 from leveret.core.client.delivery import Delivery
 
 __all__ = [
@@ -53,6 +55,7 @@ __all__ = [
     "Connection",
     "ConnectionFailed",
     "ConnectionLost",
+    "ConnectionMetrics",
     "Consumer",
     "ConsumerCancelled",
     "DeadlineExceeded",
@@ -61,15 +64,16 @@ __all__ = [
     "Message",
     "OffsetStore",
     "OnError",
+    "PartMetrics",
     "Pool",
     "PoolStatistics",
     "PooledChannel",
     "Producer",
+    "PrometheusCollector",
     "QueueOffsetStore",
     "Refused",
     "Reject",
     "RemoteError",
-    "Reply",
     "Requeue",
     "RetryLater",
     "Rpc",
@@ -80,6 +84,7 @@ __all__ = [
     "Stream",
     "StreamMessage",
     "SuperStream",
+    "Tracing",
     "Typed",
     "Undecodable",
     "Unroutable",

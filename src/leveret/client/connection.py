@@ -30,6 +30,7 @@ from leveret.client.events import Event, Events
 from leveret.client.getting import Getter
 from leveret.client.handshake import open_link
 from leveret.client.link import Link
+from leveret.client.metrics import ConnectionMetrics, take_metrics
 from leveret.client.options import Options, read_options
 from leveret.client.payload import Decoder, Typed
 from leveret.client.pool import Pool
@@ -41,6 +42,7 @@ from leveret.client.stream import Stream
 from leveret.client.super_stream import SuperStream
 from leveret.client.topology.handle import QueueHandle
 from leveret.client.topology.manager import Topology
+from leveret.client.tracing import make_tracing
 from leveret.client.url import DEFAULT_URL, Address, parse_urls
 from leveret.core.client.delivery import Delivery
 
@@ -84,11 +86,15 @@ class Connection:
             random.random,
             self._loop.time(),
         )
+        self.tracing = make_tracing(options.tracing)
         self._events = Events()
         self._link: Link | None = None
-        self._parts: list[Part] = []
+        # What the application needs on the broker: declared, remembered, and declared again after a reconnect.
+        self.topology = Topology(
+            self.channel, virtual_host=self._addresses[0].vhost, deadline_s=self.options.deadline_s
+        )
+        self._parts: list[Part] = [self.topology]
         self._pool: Pool | None = None
-        self._topology: Topology | None = None
         self._opened = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closed_by: ClientError | None = None
@@ -112,6 +118,19 @@ class Connection:
     @property
     def server_properties(self) -> dict[str, Any]:
         return {} if self._link is None else self._link.server_properties
+
+    @property
+    def link(self) -> Link | None:
+        """The present connection to a broker, or the last one."""
+        return self._link
+
+    @property
+    def parts(self) -> list[Part]:
+        return list(self._parts)
+
+    def metrics(self) -> ConnectionMetrics:
+        """Everything in numbers, as of now."""
+        return take_metrics(self)
 
     def events(self) -> AsyncIterator[Event]:
         """What happens to this connection from now on."""
@@ -188,16 +207,6 @@ class Connection:
         """Raises why the connection is closed, if it is."""
         if self._closed_by is not None:
             raise again(self._closed_by)
-
-    @property
-    def topology(self) -> Topology:
-        """Exchanges, queues and bindings, declared again after each reconnect."""
-        if self._topology is None:
-            deadline_s = self.options.deadline_s
-            topology = Topology(self.channel, virtual_host=self._addresses[0].vhost, deadline_s=deadline_s)
-            self.attach(topology)
-            self._topology = topology
-        return self._topology
 
     @property
     def pool(self) -> Pool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
@@ -15,6 +16,7 @@ from leveret.client.batches import Batch, plain
 from leveret.client.consumer_options import ConsumerOptions
 from leveret.client.errors import ClientClosed, ClientError, DeadlineExceeded, StaleDelivery
 from leveret.client.handlers import Caller, Handler
+from leveret.client.metrics import consumer_numbers
 from leveret.client.payload import Decoder, Undecodable
 from leveret.client.poison import Failures, OnError
 from leveret.client.resend import Resender
@@ -53,6 +55,7 @@ class Consumer(Generic[M]):
     ) -> None:
         self._subscription = Subscription(connection, queue, options)
         self._subscription.when_stopped = self._connection_stops
+        self._subscription.numbers = partial(consumer_numbers, self)
         self._decoder = decoder
         self._auto_ack = options.auto_ack
         self._deadline_s = connection.options.deadline_s if options.deadline_s is None else options.deadline_s
@@ -225,6 +228,20 @@ class Consumer(Generic[M]):
             raise ClientClosed("the consumer was stopped")
         raise DeadlineExceeded(f"no message came from queue {self.queue!r} within {seconds:g} s")
 
+    async def some(self, count: int) -> list[M]:
+        """Waits for a message, and gives it with those that are there already, at most so many; none at all when the
+        consumer was stopped. For whoever pays for each call, as the blocking face does."""
+        self._check_started()
+        found: list[M] = []
+        message = await self._take()
+        while message is not None:
+            found.append(message)
+            if len(found) >= count or not self.waiting:
+                return found
+            message = await self._take(asyncio.get_running_loop().time())
+        self._subscription.check()
+        return found
+
     async def _take(self, until: float | None = None) -> M | None:
         """The next that is good to be handed out; None when all is over or it is too late."""
         while True:
@@ -288,6 +305,7 @@ class Consumer(Generic[M]):
             concurrency=concurrency,
             threads=threads,
             deadline_s=deadline_s,
+            spans=self._subscription.spans(),
         )
 
     async def _run(self, work: Callable[[], Coroutine[Any, Any, None]], caller: Caller, concurrency: int) -> None:

@@ -39,8 +39,8 @@ class Envelopes:
         deduplicate: bool = False,
         publishing_name: str | None = None,
     ) -> None:
-        self._exchange = exchange
-        self._routing_key = routing_key
+        self.exchange = exchange
+        self.routing_key = routing_key
         self._bits: int = MANDATORY if mandatory else 0
         self._defaults = {"delivery_mode": PERSISTENT, **defaults}
         self._numbered = numbered
@@ -85,8 +85,8 @@ class Envelopes:
             address = self._address
         else:
             address = self._find_address(
-                self._exchange if exchange is None else exchange,
-                self._routing_key if routing_key is None else routing_key,
+                self.exchange if exchange is None else exchange,
+                self.routing_key if routing_key is None else routing_key,
             )
         bits = self._bits if mandatory is None else MANDATORY if mandatory else 0
         number = self._count + 1

@@ -13,10 +13,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from leveret.client.channel import Channel
 from leveret.client.deadline import within
 from leveret.client.errors import ChannelClosed, ClientClosed, ClientError, ConnectionLost, again
 from leveret.client.link import Link
+from leveret.client.metrics import numbers_of
 from leveret.core.client.delivery import Delivery
 from leveret.core.client.lane import Sink
 
@@ -45,8 +48,14 @@ class Feed:
         prefetch: int,
         prepare: Prepare,
         wake: Callable[[], None],
+        kind: str,
+        counters: msgspec.Struct,
         patience_s: float = 30.0,
     ) -> None:
+        # For metrics: what this is a part of, and what that counts.
+        self.kind = kind
+        self._counters = counters
+        self.label = queue
         self.name = f"the consumer of {queue!r}"
         self.queue = queue
         self._connection = connection
@@ -65,6 +74,9 @@ class Feed:
         self._sink: Sink | None = None
         self.ended_by: ClientError | None = None
         self.is_started = False
+
+    def numbers(self) -> dict[str, float]:
+        return numbers_of(self._counters)
 
     # ---- its life
 

@@ -166,6 +166,10 @@ class Link(asyncio.BufferedProtocol):
         return int(self._outbox.pending())
 
     @property
+    def channel_count(self) -> int:
+        return len(self._handlers)
+
+    @property
     def is_congested(self) -> bool:
         """The broker does not read as fast as we write: more is only kept in memory."""
         return self._is_paused
@@ -232,7 +236,7 @@ class Link(asyncio.BufferedProtocol):
 
     def _refuse(self, error: HardError) -> None:
         """The broker sent what makes no sense: it is told, and believed no more."""
-        log.error("the broker sent what makes no sense", extra={"problem": error.text})
+        log.error("the broker sent what makes no sense", extra={"reason": error.text})
         self.send(0, ConnectionClose(error.code, "the client cannot read this"))
         self._flush()
         self.fail(ConnectionLost(f"the broker sent what makes no sense: {error.text}"), orderly=True)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from leveret.client.errors import InvalidUrl
+from leveret.client.tracing import Tracing
 from leveret.client.url import Address
 from leveret.wire.constants import FRAME_MIN_SIZE
 
@@ -61,6 +62,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     wait_s: float = 0.0
     give_up_after_s: float | None = None
     client_properties: Mapping[str, Any] = {}
+    # OpenTelemetry: True, or a Tracing of one's own, see tracing.py.
+    tracing: bool | Tracing | None = None
     # Channels that producers share by turns, see pool.py.
     pool_size: int = 4
     channels_max: int = 64

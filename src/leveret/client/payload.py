@@ -8,16 +8,21 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
-from leveret.client.bodies import JSON, Undecodable
+from leveret.client.errors import ClientError
 from leveret.core.client.delivery import Delivery
 
 __all__ = ["Decoder", "Typed", "Undecodable"]
 
 T = TypeVar("T")
 
+JSON: Final = "application/json"
 MSGPACK_TYPES: Final = frozenset({"application/msgpack", "application/x-msgpack", "application/vnd.msgpack"})
 # Names of character sets stand here by the habit of some publishers; a body that is compressed cannot be read.
 PLAIN_ENCODINGS: Final = frozenset({"", "utf-8", "utf8", "us-ascii", "ascii", "binary", "identity"})
+
+
+class Undecodable(ClientError, ValueError):
+    """A message's body is not what its reader expects."""
 
 
 class Typed(Generic[T]):

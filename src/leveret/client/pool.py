@@ -18,6 +18,7 @@ from leveret.client.channel import Channel
 from leveret.client.deadline import within
 from leveret.client.errors import ChannelClosed, ClientClosed, ClientError, ConnectionLost
 from leveret.client.link import Link
+from leveret.client.metrics import numbers_of
 from leveret.client.pooled_channel import Borrowing
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Pool:
     are idle are closed."""
 
     rank = 1
+    kind = label = "pool"
     name = "the channel pool"
 
     def __init__(self, connection: Connection) -> None:
@@ -79,6 +81,9 @@ class Pool:
             replaced_total=self._replaced_total,
             borrowed_total=self._borrowed_total,
         )
+
+    def numbers(self) -> dict[str, float]:
+        return numbers_of(self.statistics)
 
     def borrow(self, deadline_s: float | None = None, confirm_deadline_s: float | None = None) -> Borrowing:
         """A channel for oneself:

@@ -26,8 +26,10 @@ from leveret.client.errors import (
 )
 from leveret.client.link import Link
 from leveret.client.message import Body, Message, MessageProperties
+from leveret.client.metrics import producer_numbers
 from leveret.client.producer_options import ProducerOptions
 from leveret.client.recovery import State
+from leveret.client.tracing import Place, start_span, with_headers
 from leveret.client.transit import Counters, Transit
 from leveret.core.client.lane import Lane
 from leveret.core.client.outgoing import Outgoing
@@ -48,6 +50,7 @@ class Producer:
     or with the first message, and is closed with its connection if it was not before."""
 
     rank = 2
+    kind = "producer"
 
     def __init__(self, connection: Connection, envelopes: Envelopes, options: ProducerOptions) -> None:
         self._connection = connection
@@ -57,6 +60,8 @@ class Producer:
         self._confirms = options.confirms
         self._deadline_s = connection.options.deadline_s if options.deadline_s is None else options.deadline_s
         self.name = f"the producer {envelopes.prefix}"
+        self.label = envelopes.exchange or "amq.default"
+        self._tracing = connection.tracing
         self._transit = Transit(self._loop, options, self._want_channel, self._why)
         self._window = self._transit.window
         self._channel: Channel | None = None
@@ -133,6 +138,12 @@ class Producer:
         """It takes messages, whether or not there is a connection at the moment."""
         return self._closed_by is None
 
+    def numbers(self) -> dict[str, float]:
+        return producer_numbers(self)
+
+    def _place(self) -> Place:
+        return Place(self._envelopes.exchange, self._envelopes.routing_key, self._connection.address)
+
     # ---- publishing
 
     async def publish(
@@ -153,6 +164,24 @@ class Producer:
         published at all (there is no such exchange, no right to it), DeadlineExceeded if there was no answer in time:
         then nobody knows whether it arrived. ClientClosed means the same for a producer that was closed meanwhile. If
         the task is cancelled, a message that was not sent yet never is."""
+        if self._tracing is None:
+            await self._publish(body, exchange, routing_key, mandatory, deadline_s, headers, message_id, properties)
+            return
+        span, body, headers = start_span(self._tracing, self._place(), body, exchange, routing_key, headers, message_id)
+        with span:
+            await self._publish(body, exchange, routing_key, mandatory, deadline_s, headers, message_id, properties)
+
+    async def _publish(
+        self,
+        body: Body | Message,
+        exchange: str | None,
+        routing_key: str | None,
+        mandatory: bool | None,
+        deadline_s: float | None,
+        headers: Mapping[str, Any] | None,
+        message_id: str | None,
+        properties: MessageProperties,
+    ) -> None:
         message = self._make(body, exchange, routing_key, mandatory, headers, message_id, properties)
         due = self._loop.time() + (self._deadline_s if deadline_s is None else deadline_s)
         if not self._confirms:
@@ -177,7 +206,17 @@ class Producer:
         """Like publish, but waits only for room in the window. What it gives is a future: await it for the answer."""
         if not self._confirms:
             raise TypeError("a producer without confirms has no answers to wait for: use publish")
-        message = self._make(body, exchange, routing_key, mandatory, headers, message_id, properties)
+        if self._tracing is None:
+            message = self._make(body, exchange, routing_key, mandatory, headers, message_id, properties)
+            return await self._submit(message, deadline_s)
+        span, body, headers = start_span(self._tracing, self._place(), body, exchange, routing_key, headers, message_id)
+        with span.unless_done():
+            message = self._make(body, exchange, routing_key, mandatory, headers, message_id, properties)
+            confirmation = await self._submit(message, deadline_s)
+        confirmation.add_done_callback(span.end_with)
+        return confirmation
+
+    async def _submit(self, message: Outgoing, deadline_s: float | None) -> Confirmation:
         due = self._loop.time() + (self._deadline_s if deadline_s is None else deadline_s)
         if not self._window.take(len(message.body)):
             await self._room(message, due)
@@ -194,6 +233,14 @@ class Producer:
 
         Raises BatchFailed if some failed, with the place of each; the others stand. The deadline is for all together.
         Without confirms it returns when all are written."""
+        if self._tracing is None:
+            await self._publish_batch(messages, deadline_s)
+            return
+        span, _, headers = start_span(self._tracing, self._place())
+        with span:
+            await self._publish_batch(with_headers(messages, headers), deadline_s)
+
+    async def _publish_batch(self, messages: Iterable[Body | Message], deadline_s: float | None) -> None:
         self._check()
         due = self._loop.time() + (self._deadline_s if deadline_s is None else deadline_s)
         batch = BatchWait(self._loop)
@@ -287,6 +334,8 @@ class Producer:
                 if not window.take(size):
                     transit.arm(due)
                     await window.wait_for_much(due, self._loop)
+                    if self._closed_by is not None:
+                        return index
                     if not window.take(size):
                         await self._room(message, due)
             except (DeadlineExceeded, ClientClosed):

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
 
-from leveret.client.bodies import decode_body, encode_body
 from leveret.client.channel import Channel
 from leveret.client.errors import (
     ClientClosed,
@@ -29,6 +28,11 @@ from leveret.client.errors import (
     again,
 )
 from leveret.client.link import Link
+from leveret.client.message import encode_body
+from leveret.client.metrics import numbers_of
+from leveret.client.payload import Decoder
+from leveret.client.recovery import State
+from leveret.core.client.delivery import Delivery
 from leveret.core.client.lane import Lane, Sink
 from leveret.core.client.outgoing import MANDATORY, Outgoing, make_address
 from leveret.core.properties import encode_properties
@@ -36,7 +40,7 @@ from leveret.core.properties import encode_properties
 if TYPE_CHECKING:
     from leveret.client.connection import Connection
 
-__all__ = ["RemoteError", "Reply", "Rpc", "RpcCounters"]
+__all__ = ["RemoteError", "Rpc", "RpcCounters"]
 
 T = TypeVar("T")
 
@@ -57,16 +61,6 @@ class RemoteError(ClientError):
         self.text = text
 
 
-class Reply(msgspec.Struct, frozen=True):
-    """An answer as it came."""
-
-    body: bytes
-    headers: dict[str, Any]
-    content_type: str | None
-    type: str | None
-    message_id: str | None
-
-
 class RpcCounters(msgspec.Struct):
     calls_total: int = 0
     replies_total: int = 0
@@ -84,7 +78,7 @@ class Rpc:
     """Made by `connection.rpc()`. Any number of tasks may call at once; at most `calls_max` are under way."""
 
     rank = 2
-    name = "rpc"
+    kind = label = name = "rpc"
 
     def __init__(self, connection: Connection, *, deadline_s: float | None = None, calls_max: int = 1000) -> None:
         if calls_max < 1:
@@ -94,11 +88,16 @@ class Rpc:
         self._turns = asyncio.Semaphore(calls_max)
         self._lines: dict[str, _Line] = {}
         self._opening = asyncio.Lock()
+        # By the types that answers were asked for.
+        self._decoders: dict[Any, Decoder[Any]] = {}
         self._ids = itertools.count(1)
         self._prefix = secrets.token_hex(4)
         self._closed_by: ClientError | None = None
         self.counters = RpcCounters()
         connection.attach(self)
+
+    def numbers(self) -> dict[str, float]:
+        return numbers_of(self.counters)
 
     @overload
     async def call(
@@ -126,7 +125,7 @@ class Rpc:
         retry: bool = False,
         headers: Mapping[str, Any] | None = None,
         **properties: Any,
-    ) -> Reply: ...
+    ) -> Delivery: ...
 
     async def call(
         self,
@@ -140,12 +139,38 @@ class Rpc:
         headers: Mapping[str, Any] | None = None,
         **properties: Any,
     ) -> Any:
-        """Publishes the body (octets, text, or what msgspec makes JSON of) and gives the answer: a Reply, or what its
-        body is as `type`. The question expires in the broker with its deadline, so that nobody answers in vain.
+        """Publishes the body (octets, text, or what msgspec makes JSON of) and gives the answer: a Delivery that needs
+        no ack, or what its body is as `type`. The question expires in the broker with its deadline, so that nobody
+        answers in vain.
 
         Raises Unroutable at once if no queue takes the question, Refused, RemoteError if the handler failed,
         DeadlineExceeded, and ConnectionLost if the connection breaks after it was asked: whether it was worked on is
         not known then. With `retry` it is asked again instead, on the next connection, until the deadline."""
+        tracing = self._connection.tracing
+        if tracing is None:
+            reply = await self._call(body, exchange, routing_key, deadline_s, retry, headers, properties)
+        else:
+            where = self._connection.address
+            with tracing.span_for_publish(exchange, routing_key, headers, address=where, is_call=True) as traced:
+                reply = await self._call(body, exchange, routing_key, deadline_s, retry, traced, properties)
+        return reply if type is None else self._decoder(type).decode(reply).payload
+
+    def _decoder(self, kind: type[Any]) -> Decoder[Any]:
+        decoder = self._decoders.get(kind)
+        if decoder is None:
+            decoder = self._decoders[kind] = Decoder(kind)
+        return decoder
+
+    async def _call(
+        self,
+        body: Any,
+        exchange: str,
+        routing_key: str,
+        deadline_s: float | None,
+        retry: bool,
+        headers: Mapping[str, Any] | None,
+        properties: Mapping[str, Any],
+    ) -> Delivery:
         octets, content_type = encode_body(body)
         fields = {"content_type": content_type, **properties, "headers": dict(headers or {}), "reply_to": DIRECT}
         fields["correlation_id"] = f"{self._prefix}-{next(self._ids)}"
@@ -160,19 +185,21 @@ class Rpc:
                 reply = await self._ask(make_address(exchange, routing_key), exchange, octets, fields, due, retry)
         except TimeoutError:
             counters.deadlines_exceeded_total += 1
-            raise DeadlineExceeded(f"no answer came from {routing_key!r} within {seconds:g} s") from None
+            state = self._connection.state
+            why = "" if state is State.OPEN else f": the connection is {state.value}"
+            raise DeadlineExceeded(f"no answer came from {routing_key!r} within {seconds:g} s{why}") from None
         finally:
             counters.outstanding -= 1
         counters.replies_total += 1
-        error = reply.headers.get(ERROR_HEADER)
-        if error is not None:
+        answer_headers = reply.headers
+        if answer_headers and ERROR_HEADER in answer_headers:
             counters.remote_errors_total += 1
-            raise RemoteError(str(error), str(reply.headers.get(ERROR_TEXT_HEADER, "")))
-        return reply if type is None else decode_body(reply.body, reply.content_type, type)
+            raise RemoteError(str(answer_headers[ERROR_HEADER]), str(answer_headers.get(ERROR_TEXT_HEADER, "")))
+        return reply
 
     async def _ask(
         self, address: bytes, exchange: str, body: bytes, fields: dict[str, Any], due: float, retry: bool
-    ) -> Reply:
+    ) -> Delivery:
         loop = asyncio.get_running_loop()
         identity = fields["correlation_id"].encode()
         while True:
@@ -258,7 +285,7 @@ class _Line:
     def __init__(self, channel: Channel, counters: RpcCounters) -> None:
         self.channel = channel
         self._counters = counters
-        self._waiting: dict[str, asyncio.Future[Reply]] = {}
+        self._waiting: dict[str, asyncio.Future[Delivery]] = {}
         self._sink = Sink(b"leveret-replies")
         self._sink.wake = self._replied
         channel.lane.owner = self._answered
@@ -268,13 +295,13 @@ class _Line:
         await self.channel.confirm()
         await self.channel.consume(DIRECT, self._sink, no_ack=True)
 
-    async def ask(self, question: Outgoing) -> Reply:
+    async def ask(self, question: Outgoing) -> Delivery:
         link = self.channel.link
         if link.is_congested:
             await link.room()
         self.channel.check()
         name = question.message_id.decode()
-        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
         self._waiting[name] = reply
         question.owner = reply
         self.channel.lane.publish(question)
@@ -287,7 +314,7 @@ class _Line:
     def _answered(self, lane: Lane) -> None:
         """The broker has taken questions, or not. That it took one needs no answer: the other side gives that."""
         for question in lane.take_settled():
-            reply: asyncio.Future[Reply] = question.owner
+            reply: asyncio.Future[Delivery] = question.owner
             if reply.done() or question.is_confirmed:
                 continue
             where = question.exchange(), question.routing_key()
@@ -307,15 +334,7 @@ class _Line:
             if reply is None or reply.done():
                 self._counters.late_total += 1
                 continue
-            reply.set_result(
-                Reply(
-                    delivery.body,
-                    delivery.headers or {},
-                    delivery.content_type,
-                    delivery.type,
-                    delivery.message_id,
-                )
-            )
+            reply.set_result(delivery)
 
     def end(self, reason: ClientError) -> None:
         self.channel.lane.abandon()

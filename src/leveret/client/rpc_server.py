@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from leveret.client.bodies import Undecodable, decode_body, encode_body
 from leveret.client.channel import Channel
 from leveret.client.deadline import within
 from leveret.client.errors import ClientError, DeadlineExceeded, StaleDelivery, again
 from leveret.client.feed import Feed
+from leveret.client.message import encode_body
+from leveret.client.payload import Decoder, Undecodable
 from leveret.client.rpc import DIRECT, ERROR_HEADER, ERROR_TEXT_HEADER
 from leveret.core.client.delivery import Delivery
 from leveret.core.client.lane import Lane
@@ -63,16 +64,25 @@ class RpcServer:
     ) -> None:
         if not 1 <= concurrency <= 65535:
             raise ValueError(f"concurrency is {concurrency}, not from 1 to 65535")
+        self._connection = connection
         self._handler = handler
         self._is_plain = not inspect.iscoroutinefunction(handler)
         self._concurrency = concurrency
-        self._type = type
+        self._decoder = None if type is None else Decoder(type)
         self._reply_errors = reply_errors
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
         self._stopping = False
-        self._feed = Feed(connection, queue, prefetch=concurrency, prepare=self._prepare, wake=self._take)
         self.counters = ServerCounters()
+        self._feed = Feed(
+            connection,
+            queue,
+            prefetch=concurrency,
+            prepare=self._prepare,
+            wake=self._take,
+            kind="rpc_server",
+            counters=self.counters,
+        )
 
     # ---- its life
 
@@ -147,7 +157,13 @@ class RpcServer:
         self.counters.requests_total += 1
         headers: dict[str, Any] = {}
         try:
-            body, content_type = encode_body(await self._handle(request))
+            tracing = self._connection.tracing
+            if tracing is None:
+                body, content_type = encode_body(await self._handle(request))
+            else:
+                where = self._connection.address
+                with tracing.span_for_delivery(request, self._feed.queue, address=where, is_call=True):
+                    body, content_type = encode_body(await self._handle(request))
         except Exception as error:
             self.counters.failed_total += 1
             log.warning(
@@ -158,23 +174,22 @@ class RpcServer:
             if not self._reply_errors:
                 _settle(request, failed=True)
                 return
-            body, content_type = b"", "application/octet-stream"
-            headers = {ERROR_HEADER: type(error).__name__, ERROR_TEXT_HEADER: str(error)[:ERROR_TEXT_MAX]}
+            body, content_type = b"", None
+            headers = {ERROR_HEADER: error.__class__.__name__, ERROR_TEXT_HEADER: str(error)[:ERROR_TEXT_MAX]}
         if request.reply_to:
             await self._reply(request, body, content_type, headers)
         else:
             _settle(request, failed=bool(headers))
 
     async def _handle(self, request: Any) -> Any:
-        kind = self._type
-        argument = request if kind is None else decode_body(request.body, request.content_type, kind)
+        argument = request if self._decoder is None else self._decoder.decode(request).payload
         if self._is_plain:
             answer = await asyncio.to_thread(self._handler, argument)
         else:
             answer = await self._handler(argument)
-        return b"" if answer is None and kind is None else answer
+        return b"" if answer is None else answer
 
-    async def _reply(self, request: Delivery, body: bytes, content_type: str, headers: dict[str, Any]) -> None:
+    async def _reply(self, request: Delivery, body: bytes, content_type: str | None, headers: dict[str, Any]) -> None:
         lane: Lane = request.lane
         if not lane.is_open:
             # It comes again, and so will the answer.

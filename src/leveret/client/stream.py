@@ -15,15 +15,15 @@ import contextlib
 import logging
 from collections.abc import Callable, Generator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from leveret.client.bodies import decode_body
 from leveret.client.channel import Channel
 from leveret.client.errors import AlreadySettled, ClientError, StaleDelivery
 from leveret.client.feed import Feed
 from leveret.client.offset_store import OffsetStore
+from leveret.client.payload import Decoder
 from leveret.client.stream_start import OFFSET, STORED, Start, check_start, is_leveret, offset_of, resolve
 from leveret.core.client.delivery import Delivery
 
@@ -34,7 +34,6 @@ __all__ = ["Stream", "StreamCounters", "StreamMessage"]
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 PREFETCH_MAX = 65535
 
 
@@ -50,9 +49,10 @@ class StreamCounters(msgspec.Struct):
 class StreamMessage:
     """A message with its place: `offset` in the stream `stream`. What is not here is in `delivery`."""
 
-    __slots__ = ("delivery", "offset", "stream")
+    __slots__ = ("_decoder", "delivery", "offset", "stream")
 
-    def __init__(self, stream: str, offset: int, delivery: Any) -> None:
+    def __init__(self, stream: str, offset: int, delivery: Any, decoder: Decoder[Any] | None) -> None:
+        self._decoder = decoder
         self.stream = stream
         self.offset = offset
         self.delivery = delivery
@@ -77,9 +77,12 @@ class StreamMessage:
         key: str = self.delivery.routing_key
         return key
 
-    def decode(self, kind: type[T]) -> T:
-        """The body as this type: JSON, or msgpack if its content type says so."""
-        return decode_body(self.body, self.delivery.content_type, kind)
+    @property
+    def payload(self) -> Any:
+        """The body as the stream's `type`. Raises Undecodable."""
+        if self._decoder is None:
+            raise TypeError("the stream was made without a type")
+        return self._decoder.decode(self.delivery).payload
 
     def __repr__(self) -> str:
         return f"<StreamMessage {self.offset} of {self.stream!r}, {len(self.body)} bytes>"
@@ -102,13 +105,15 @@ class Stream:
         single_active: bool = False,
         filter: str | Sequence[str] | None = None,
         match_unfiltered: bool = False,
+        type: type[Any] | None = None,
         wake: Callable[[], None] | None = None,
     ) -> None:
         """`offset` is where to start: "first", "last", "next", a number, a datetime, a time ago such as "1h" or
         "stored". What is stored for `consumer` counts instead if there is something; "stored" is "first" otherwise.
 
         With `store_every=0` nothing is stored but by `store_offset`. `single_active` and `filter` are for Leveret:
-        of all readers with the consumer's name only one reads, and only messages with such a filter value come."""
+        of all readers with the consumer's name only one reads, and only messages with such a filter value come. With
+        `type` a message's `payload` is its body as that."""
         if not 1 <= prefetch <= PREFETCH_MAX:
             raise ValueError(f"prefetch is {prefetch}, not from 1 to {PREFETCH_MAX}")
         if store_every < 0 or store_every_s <= 0:
@@ -125,9 +130,19 @@ class Stream:
         self._is_manual = consumer is not None and store_every == 0
         self._store_every = store_every or 1
         self._store_every_s = store_every_s
+        self._decoder = None if type is None else Decoder(type)
         self._arguments = _arguments(single_active, filter, match_unfiltered)
         self._wake_other = wake
-        self._feed = Feed(connection, name, prefetch=prefetch, prepare=self._prepare, wake=self._wake)
+        self.counters = StreamCounters()
+        self._feed = Feed(
+            connection,
+            name,
+            prefetch=prefetch,
+            prepare=self._prepare,
+            wake=self._wake,
+            kind="stream",
+            counters=self.counters,
+        )
         self._waiter: asyncio.Future[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._due = asyncio.Event()
@@ -144,7 +159,6 @@ class Stream:
         self._done = -1
         self._stored = -1
         self._since_stored = 0
-        self.counters = StreamCounters()
 
     # ---- its life
 
@@ -225,7 +239,7 @@ class Stream:
             self._next = offset + 1
             self._current, self._current_offset = delivery, offset
             self.counters.messages_total += 1
-            return StreamMessage(self.name, offset, delivery)
+            return StreamMessage(self.name, offset, delivery, self._decoder)
         return None
 
     def finish(self) -> None:

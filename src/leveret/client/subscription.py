@@ -12,8 +12,9 @@ import logging
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -61,6 +62,7 @@ class Totals(msgspec.Struct):
 
 class Subscription:
     rank = 3
+    kind = "consumer"
 
     def __init__(self, connection: Connection, queue: str | QueueHandle, options: ConsumerOptions) -> None:
         self._connection = connection
@@ -89,12 +91,25 @@ class Subscription:
         self._retrying: asyncio.Task[None] | None = None
         self._closing = asyncio.Lock()
         self.resubscribed_total = 0
+        # For metrics, by the consumer.
+        self.numbers: Callable[[], dict[str, float]] = dict
         # What else has to end when the connection does.
         self.when_stopped: Callable[[ClientError], Awaitable[None]] | None = None
 
     @property
     def queue_name(self) -> str:
         return self._connection.topology.resolve(self._queue)
+
+    @property
+    def label(self) -> str:
+        return self.queue_name
+
+    def spans(self) -> Callable[[Any], AbstractContextManager[Any]] | None:
+        """What is traced around the work on a message or a batch; None if nothing is."""
+        tracing = self._connection.tracing
+        if tracing is None:
+            return None
+        return lambda message: tracing.span_for_work(message, self.queue_name, self._connection.address)
 
     # ---- deliveries
 

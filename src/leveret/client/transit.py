@@ -226,7 +226,8 @@ class Transit:
         """Most of those whose time it was are answered for long since: only those that are left are looked at."""
         self._alarm, self._alarm_at = None, NEVER
         now = self._loop.time()
-        earliest = NEVER
+        # Those in line first: else they are let in by those that go.
+        earliest = self.window.expire(now)
         late = []
         for message in self.unanswered():
             if message.due <= now:
@@ -237,7 +238,6 @@ class Transit:
             self.counters.expired += 1
             self._take_out(message)
             self._fail(message, self._lateness(message))
-        earliest = min(earliest, self.window.expire(now))
         if earliest < NEVER:
             self.arm(earliest)
 
@@ -293,7 +293,8 @@ class Transit:
             timer.cancel()
         if self.lane is not None:
             self.lane.owner = None
+        # First: whoever stands in line is not to be let in by those that go.
+        self.window.end(reason)
         for message in list(self.unanswered()):
             self._take_out(message)
             self._fail(message, ClientClosed(f"{reason} before the message was confirmed"))
-        self.window.end(reason)

@@ -21,12 +21,9 @@ async def consume(database: Database, broker: str) -> None:
             key, number = delivery.body.decode().split()
             await write_effect(work, key, int(number))
 
-        channel = await connection.channel()
-        while True:
-            delivery = await channel.get("orders")
-            if delivery is None:
-                await asyncio.sleep(0.01)
-            else:
+        # One at a time: what is given back must not be overtaken by what was prefetched.
+        async with connection.consumer("orders", prefetch=1) as consumer:
+            async for delivery in consumer:
                 await bill(delivery)
 
 

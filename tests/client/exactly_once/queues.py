@@ -44,3 +44,8 @@ def bodies(url: str, name: str) -> list[str]:
 def publish(url: str, name: str, body: str, **properties: Any) -> None:
     with opened(url) as channel:
         channel.basic_publish("", name, body.encode(), pika.BasicProperties(delivery_mode=2, **properties))
+
+
+def depth(url: str, name: str) -> int:
+    with opened(url) as channel:
+        return int(channel.queue_declare(name, passive=True).method.message_count)

@@ -33,7 +33,7 @@ class Processes:
         self._folder = folder
         self._count = 0
         self.running: dict[subprocess.Popen[bytes], Path] = {}
-        relay = ["tests.client.exactly_once.interim_relay", "--database", database.url, "--broker", broker.url]
+        relay = ["leveret.client.outbox", "--database", database.url, "--broker", broker.url]
         self.commands = {
             "relay": [*relay, "--create", "--batch=20", "--poll=0.05"],
             "consumer": ["tests.client.exactly_once.consumer_process", database.kind, database.place, broker.url],
@@ -43,7 +43,9 @@ class Processes:
         self._count += 1
         path = self._folder / f"{what}-{self._count}.log"
         with path.open("wb") as log:
-            process = subprocess.Popen([sys.executable, "-m", *self.commands[what]], cwd=ROOT, stdout=log, stderr=log)
+            process = subprocess.Popen(
+                [sys.executable, "-W", "error", "-m", *self.commands[what]], cwd=ROOT, stdout=log, stderr=log
+            )
         self.running[process] = path
         return process
 

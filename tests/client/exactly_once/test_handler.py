@@ -23,11 +23,12 @@ from leveret.client.idempotent import (
 )
 from leveret.testing import Broker
 from tests.client.exactly_once.queues import bodies, declare, publish
-from tests.client.exactly_once.scene import Database, write_effect
+from tests.client.exactly_once.scene import Database, until, write_effect
+from tests.client.topology_scene import Scene
 
 
 @asynccontextmanager
-async def consuming(broker: Broker) -> AsyncIterator[Channel]:
+async def consuming(broker: Broker | Scene) -> AsyncIterator[Channel]:
     async with connect(broker.url) as connection:
         yield await connection.channel()
 
@@ -44,13 +45,13 @@ async def leave(channel: Channel) -> None:
         pass
 
 
-def test_acked_after_the_commit_and_duplicates_too(database: Database, broker: Broker) -> None:
-    declare(broker.url, "orders")
+def test_acked_after_the_commit_and_duplicates_too(database: Database, scene: Scene) -> None:
+    declare(scene.url, "orders")
     for number in (1, 1, 2):
-        publish(broker.url, "orders", f"order {number}", message_id=f"m{number}")
+        publish(scene.url, "orders", f"order {number}", message_id=f"m{number}")
 
-    async def scene() -> list[Outcome]:
-        async with database.store() as store, consuming(broker) as channel:
+    async def story() -> list[Outcome]:
+        async with database.store() as store, consuming(scene) as channel:
 
             @idempotent(store, consumer="billing")
             async def bill(delivery: Delivery, work: Any) -> None:
@@ -60,17 +61,17 @@ def test_acked_after_the_commit_and_duplicates_too(database: Database, broker: B
             await leave(channel)
             return outcomes
 
-    assert asyncio.run(scene()) == [Outcome.HANDLED, Outcome.DUPLICATE, Outcome.HANDLED]
+    assert asyncio.run(story()) == [Outcome.HANDLED, Outcome.DUPLICATE, Outcome.HANDLED]
     assert database.effects() == [("order 1", 1), ("order 2", 1)]
-    assert bodies(broker.url, "orders") == []
+    assert bodies(scene.url, "orders") == []
 
 
-def test_what_fails_goes_back_and_leaves_no_trace(database: Database, broker: Broker) -> None:
-    declare(broker.url, "orders")
-    publish(broker.url, "orders", "order 1", message_id="m1")
+def test_what_fails_goes_back_and_leaves_no_trace(database: Database, scene: Scene) -> None:
+    declare(scene.url, "orders")
+    publish(scene.url, "orders", "order 1", message_id="m1")
 
-    async def scene() -> list[Outcome]:
-        async with database.store() as store, consuming(broker) as channel:
+    async def story() -> list[Outcome]:
+        async with database.store() as store, consuming(scene) as channel:
             failures = iter([RuntimeError("no stock"), None])
 
             @idempotent(store, consumer="billing", retry_pause_s=0.01)
@@ -84,7 +85,7 @@ def test_what_fails_goes_back_and_leaves_no_trace(database: Database, broker: Br
             assert again.redelivered
             return [*outcomes, await bill(again)]
 
-    assert asyncio.run(scene()) == [Outcome.FAILED, Outcome.HANDLED]
+    assert asyncio.run(story()) == [Outcome.FAILED, Outcome.HANDLED]
     assert database.effects() == [("order", 1)]
 
 
@@ -214,6 +215,36 @@ def test_the_consumer_may_settle_by_rules_of_its_own(tmp_path: Path, broker: Bro
             assert [first.is_settled, second.is_settled, third.is_settled] == [False, False, False]
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("settle", [True, False])
+def test_a_consumer_runs_it_with_either_settling(database: Database, broker: Broker, settle: bool) -> None:
+    declare(broker.url, "orders")
+    for number in (1, 1, 2, 3, 2):
+        publish(broker.url, "orders", str(number), message_id=f"m{number}")
+
+    async def scene() -> None:
+        failures = {"2": 2}
+        async with database.store() as store, connect(broker.url) as connection:
+
+            @idempotent(store, consumer="billing", retry_pause_s=0.01, settle=settle)
+            async def bill(delivery: Delivery, work: Any) -> None:
+                text = delivery.body.decode()
+                await write_effect(work, "order", int(text))
+                if failures.get(text):
+                    failures[text] -= 1
+                    raise RuntimeError("no stock")
+
+            consumer = connection.consumer("orders", on_error="requeue")
+            running = asyncio.create_task(consumer.run(bill, concurrency=3))
+            await until(lambda: store.metrics.new + store.metrics.duplicates == 5)
+            await consumer.stop()
+            await running
+            assert (store.metrics.new, store.metrics.duplicates, store.metrics.rolled_back) == (3, 2, 2)
+
+    asyncio.run(scene())
+    assert sorted(number for _, number in database.effects()) == [1, 2, 3]
+    assert bodies(broker.url, "orders") == []
 
 
 def test_a_store_of_ones_own(broker: Broker) -> None:

@@ -43,6 +43,7 @@ class Bridge:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._started = threading.Event()
+        self._failure: Exception | None = None
         # Held while somebody enters, so that nobody enters a loop that has been told to end. One thread may
         # hold it twice: a finalizer can run anywhere.
         self._gate = threading.RLock()
@@ -55,7 +56,7 @@ class Bridge:
         self._thread.start()
         self._started.wait()
         if self._loop is None:
-            raise ClientError("no event loop could be made for the client's thread")
+            raise ClientError("no event loop could be made for the client's thread") from self._failure
 
     # ---- the thread
 
@@ -63,6 +64,9 @@ class Bridge:
         try:
             with asyncio.Runner(loop_factory=self._loop_factory) as runner:
                 runner.run(self._live())
+        except Exception as failure:
+            log.exception("the client's thread ended")
+            self._failure = failure
         finally:
             self._started.set()
 
@@ -101,22 +105,24 @@ class Bridge:
         self,
         deadline_s: float | None,
         function: Callable[P, Coroutine[Any, Any, T]],
+        /,
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
         """The result of a coroutine function in the loop. Without a deadline it may take for ever."""
-        return self._wait(_Work(deadline_s, lambda: function(*args, **kwargs), function.__qualname__))
+        return self._wait(_Work(deadline_s, lambda: function(*args, **kwargs), _name(function)))
 
     def acquire(
         self,
         undo: Callable[[T], Coroutine[Any, Any, None]],
         deadline_s: float | None,
         function: Callable[P, Coroutine[Any, Any, T]],
+        /,
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
         """The same for what must be given back: `undo` gets it if it is there when the caller is interrupted."""
-        work = _Work(deadline_s, lambda: function(*args, **kwargs), function.__qualname__)
+        work = _Work(deadline_s, lambda: function(*args, **kwargs), _name(function))
         try:
             return self._wait(work)
         except BaseException:
@@ -125,7 +131,7 @@ class Bridge:
                     self.call(CANCEL_S, undo, work.done.result())
             raise
 
-    def do(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def do(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """The result of a plain function that must run in the loop's thread, and does not block."""
 
         async def run() -> T:
@@ -267,3 +273,8 @@ class _Work(Generic[T]):
 
     def has_result(self) -> bool:
         return self.done.done() and not self.done.cancelled() and self.done.exception() is None
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """For people: Channel.get, also if a function within that does it."""
+    return getattr(function, "__qualname__", repr(function)).partition(".<locals>")[0]

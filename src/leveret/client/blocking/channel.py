@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from leveret.client.blocking.bridge import Bridge
+from leveret.client.blocking.way import Way
 from leveret.client.channel import CLOSE_DEADLINE_S
 from leveret.client.channel import Channel as AsyncChannel
 from leveret.client.errors import AlreadySettled, ClientError, StaleDelivery
@@ -62,6 +63,11 @@ class Delivery:
         return repr(self._inner)
 
     @property
+    def inner(self) -> AsyncDelivery:
+        """The asyncio client's, which is not to be settled by other threads than its own."""
+        return self._inner
+
+    @property
     def is_settled(self) -> bool:
         return not self._unsettled or bool(self._inner.is_settled)
 
@@ -99,12 +105,9 @@ class Delivery:
 class Channel:
     """One AMQP channel. It does not come back when the connection is lost: it ends with `closed_by`."""
 
-    def __init__(self, bridge: Bridge, connection: object, inner: AsyncChannel, deadline_s: float) -> None:
-        self._bridge = bridge
-        # A connection that nobody holds is closed.
-        self._connection = connection
+    def __init__(self, way: Way, inner: AsyncChannel) -> None:
+        self._way = way
         self._inner = inner
-        self._deadline_s = deadline_s
 
     @property
     def number(self) -> int:
@@ -120,31 +123,28 @@ class Channel:
 
     def call(self, method: Method, deadline_s: float | None = None) -> Any:
         """The broker's answer to a method of leveret.wire, such as QueueDeclare("orders")."""
-        return self._bridge.call(self._seconds(deadline_s), self._inner.call, method, deadline_s)
+        return self._way.call(deadline_s, self._inner.call, method, deadline_s)
 
     def send(self, method: Method) -> None:
         """For what has no answer."""
-        self._bridge.do(self._inner.send, method)
+        self._way.bridge.do(self._inner.send, method)
 
     def confirm(self) -> None:
         """From now on the broker confirms what is published here."""
-        self._bridge.call(self._deadline_s, self._inner.confirm)
+        self._way.call(None, self._inner.confirm)
 
     def prefetch(self, count: int) -> None:
         """How many unsettled deliveries the consumers to come on this channel may have each; 0 is any number."""
-        self._bridge.call(self._deadline_s, self._inner.prefetch, count)
+        self._way.call(None, self._inner.prefetch, count)
 
     def get(self, queue: str, no_ack: bool = False, deadline_s: float | None = None) -> Delivery | None:
         """One message, or None if there is none."""
-        got = self._bridge.call(self._seconds(deadline_s), self._inner.get, queue, no_ack, deadline_s)
-        return None if got is None else Delivery(self._bridge, got)
+        got = self._way.acquire(put_back, deadline_s, self._inner.get, queue, no_ack, deadline_s)
+        return None if got is None else Delivery(self._way.bridge, got)
 
     def close(self, deadline_s: float = CLOSE_DEADLINE_S) -> None:
-        if not self._bridge.is_foreign and self._inner.is_open:
-            self._bridge.call(deadline_s, self._inner.close, deadline_s)
-
-    def _seconds(self, deadline_s: float | None) -> float:
-        return self._deadline_s if deadline_s is None else deadline_s
+        if not self._way.bridge.is_foreign and self._inner.is_open:
+            self._way.call(deadline_s, self._inner.close, deadline_s)
 
     def __enter__(self) -> Channel:
         return self
@@ -153,3 +153,9 @@ class Channel:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+async def put_back(delivery: AsyncDelivery | None) -> None:
+    """For a delivery that came when nobody wanted it any more."""
+    if delivery is not None and not delivery.is_settled and not delivery.is_stale:
+        delivery.nack()

@@ -7,23 +7,35 @@ May be used by many threads at once. What is left open when the program ends is 
 
 from __future__ import annotations
 
+import builtins
 import threading
 import warnings
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from leveret.client.blocking.bridge import Bridge, LoopFactory
-from leveret.client.blocking.channel import Channel
+from leveret.client.blocking.channel import Channel, Delivery, put_back
+from leveret.client.blocking.consumer import Consumer
+from leveret.client.blocking.pool import Pool
+from leveret.client.blocking.producer import Producer
+from leveret.client.blocking.rpc import Rpc, RpcServer, plain_handler
+from leveret.client.blocking.stream import Stream, SuperStream
+from leveret.client.blocking.topology import Topology
+from leveret.client.blocking.way import Way
 from leveret.client.connection import Connection as AsyncConnection
 from leveret.client.connection import connect as connect_async
 from leveret.client.events import Event
 from leveret.client.options import Options
+from leveret.client.payload import Typed
 from leveret.client.recovery import State
+from leveret.client.topology.handle import QueueHandle
 from leveret.client.url import DEFAULT_URL, Address
 
 __all__ = ["Connection", "connect"]
+
+T = TypeVar("T")
 
 # Beyond the deadline of the orderly end itself: consumers and producers end before it.
 CLOSE_EXTRA_S = 5.0
@@ -38,6 +50,7 @@ class Connection:
     def __init__(self, bridge: Bridge, inner: AsyncConnection) -> None:
         self._bridge = bridge
         self._inner = inner
+        self._deadline_s = inner.options.deadline_s
         # For who forgets to close it. Also called when the program ends.
         self._forgotten = weakref.finalize(self, _end_forgotten, bridge, inner)
 
@@ -79,16 +92,70 @@ class Connection:
 
     def ready(self, deadline_s: float | None = None) -> None:
         """Waits until the connection is open and everything is restored."""
-        self._bridge.call(self._seconds(deadline_s), self._inner.ready, deadline_s)
+        self._way().call(deadline_s, self._inner.ready, deadline_s)
 
     def channel(self, deadline_s: float | None = None) -> Channel:
         """A channel of one's own. It does not come back when the connection is lost."""
-        seconds = self._seconds(deadline_s)
-        inner = self._bridge.acquire(_close_channel, seconds, self._inner.channel, deadline_s)
-        return Channel(self._bridge, self, inner, self.options.deadline_s)
+        return Channel(self._way(), self._way().acquire(_close_channel, deadline_s, self._inner.channel, deadline_s))
 
-    def _seconds(self, deadline_s: float | None) -> float:
-        return self.options.deadline_s if deadline_s is None else deadline_s
+    @property
+    def topology(self) -> Topology:
+        """What the application needs on the broker: declared, remembered, declared again after a reconnect."""
+        return Topology(self._way(), self._bridge.do(lambda: self._inner.topology))
+
+    @property
+    def pool(self) -> Pool:
+        """Channels to borrow."""
+        return Pool(self._way(), self._bridge.do(lambda: self._inner.pool))
+
+    def producer(
+        self, exchange: str = "", routing_key: str = "", *, mandatory: bool = True, **options: Any
+    ) -> Producer:
+        """Something to publish with, for any number of threads. Exchange, routing key and `mandatory` are what messages
+        have that say nothing else; so are properties, such as `app_id="shop"`. The options are in
+        leveret.client.producer_options."""
+        inner = self._bridge.do(self._inner.producer, exchange, routing_key, mandatory=mandatory, **options)
+        return Producer(self._way().with_deadline(options.get("deadline_s")), inner)
+
+    @overload
+    def consumer(self, queue: str | QueueHandle, *, type: None = None, **options: Any) -> Consumer[Delivery]: ...
+
+    @overload
+    def consumer(self, queue: str | QueueHandle, *, type: builtins.type[T], **options: Any) -> Consumer[Typed[T]]: ...
+
+    def consumer(self, queue: str | QueueHandle, *, type: Any = None, **options: Any) -> Consumer[Any]:
+        """Deliveries of a queue, given by its name or as the topology's handle. With `type` bodies are decoded, from
+        JSON or MessagePack. The options are in leveret.client.consumer_options."""
+        inner = self._bridge.do(lambda: self._inner.consumer(queue, type=type, **options))
+        way = self._way().with_deadline(options.get("deadline_s"))
+        return Consumer(way, inner, auto_ack=bool(options.get("auto_ack")))
+
+    def get(
+        self, queue: str | QueueHandle, *, no_ack: bool = False, deadline_s: float | None = None
+    ) -> Delivery | None:
+        """One message of a queue, or None if it has none. To be settled like any other."""
+        got = self._way().acquire(put_back, deadline_s, self._inner.get, queue, no_ack=no_ack, deadline_s=deadline_s)
+        return None if got is None else Delivery(self._bridge, got)
+
+    def rpc(self, **options: Any) -> Rpc:
+        """Asks questions: `with connection.rpc() as rpc: reply = rpc.call(...)`."""
+        return Rpc(self._way().with_deadline(options.get("deadline_s")), self._bridge.do(self._inner.rpc, **options))
+
+    def serve(self, queue: str, handler: Callable[[Any], Any], **options: Any) -> RpcServer:
+        """Answers questions with a plain function, called in threads: `with connection.serve(queue, handler)`."""
+        plain = plain_handler(self._bridge, handler)
+        return RpcServer(self._way(), self._bridge.do(self._inner.serve, queue, plain, **options))
+
+    def stream(self, name: str, **options: Any) -> Stream:
+        """Reads a stream: `with connection.stream(name, offset="first") as stream: for message in stream`."""
+        return Stream(self._way(), self._bridge.do(self._inner.stream, name, **options))
+
+    def super_stream(self, name: str, **options: Any) -> SuperStream:
+        """Reads all partitions of a super stream as one."""
+        return SuperStream(self._way(), self._bridge.do(self._inner.super_stream, name, **options))
+
+    def _way(self) -> Way:
+        return Way(self._bridge, self, self._deadline_s)
 
     # ---- the end
 
