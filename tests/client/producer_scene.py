@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
+import uvloop
+
 from leveret.client import Connection, Delivery, connect, events
 from leveret.wire.exchange_methods import ExchangeDeclare
 from leveret.wire.queue_methods import QueueBind, QueueDeclare, QueueDeclareOk
@@ -32,7 +34,9 @@ def run(scene: Scene, script: Callable[[Connection], Awaitable[None]], **options
     asyncio.run(whole())
 
 
-def run_proxied(scene: Scene, script: Callable[[Connection, Proxy], Awaitable[None]], **options: Any) -> None:
+def run_proxied(
+    scene: Scene, script: Callable[[Connection, Proxy], Awaitable[None]], on_uvloop: bool = False, **options: Any
+) -> None:
     """The same through a proxy."""
 
     async def whole() -> None:
@@ -46,7 +50,8 @@ def run_proxied(scene: Scene, script: Callable[[Connection, Proxy], Awaitable[No
                     proxy.thaw()
                 await expect_nothing_left()
 
-    asyncio.run(whole())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop if on_uvloop else None) as runner:
+        runner.run(whole())
 
 
 async def expect_nothing_left() -> None:

@@ -358,6 +358,28 @@ def test_a_program_that_forgets_it_ends_all_the_same(broker: Broker) -> None:
     until(lambda: broker.call(lambda node: len(node.broker.connections)) == 0)
 
 
+CONSUMING = """
+import sys, threading, time
+from leveret.client.blocking import connect
+from leveret.client.topology import Queue
+connection = connect(sys.argv[1])
+connection.topology.declare(Queue("b-forgotten", durable=False))
+connection.producer().publish(b"x", routing_key="b-forgotten")
+consumer = connection.consumer("b-forgotten")
+threading.Thread(target=consumer.run, args=(lambda delivery: None,), daemon=True).start()
+while not consumer.acked:
+    time.sleep(0.01)
+print("end")
+"""
+
+
+def test_a_program_that_forgets_a_consumer_ends_all_the_same(broker: Broker) -> None:
+    started = time.monotonic()
+    done = run(CONSUMING, broker)
+    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
+    assert time.monotonic() - started < 10
+
+
 def test_a_program_ends_although_the_broker_does_not_answer(broker: Broker) -> None:
     script = (
         FORGETFUL.replace("[1])", "[1], close_deadline_s=0.5)")

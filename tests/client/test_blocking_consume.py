@@ -288,3 +288,25 @@ def test_a_loop_goes_on_after_a_reconnect(leveret_server: AmqpServer) -> None:
             until(lambda: lasting.count == 0)
             assert consumer.resubscribed == 1
         lasting.connection.topology.delete(Queue(lasting.queue))
+
+
+def test_closing_the_connection_ends_a_run_of_another_thread(leveret_server: AmqpServer) -> None:
+    ended: list[str] = []
+    with scene_at(leveret_server.url) as scene:
+        scene.fill(*numbers(10))
+        consumer = scene.connection.consumer(scene.queue)
+
+        def run() -> None:
+            try:
+                consumer.run(lambda delivery: time.sleep(0.05), concurrency=2)
+            except ClientClosed as error:
+                ended.append(str(error))
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        until(lambda: consumer.acked >= 2)
+        started = time.monotonic()
+        scene.connection.close()
+        thread.join(5)
+        assert not thread.is_alive() and time.monotonic() - started < 5
+    assert len(ended) == 1

@@ -105,6 +105,20 @@ def test_what_was_gathered_when_it_ends_goes_back(amqp_server: AmqpServer) -> No
     in_loop(script())
 
 
+def test_who_does_not_wait_for_a_batch_keeps_nothing(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, *numbered(5)) as place:
+            async with place.connection.consumer(place.queue) as consumer:
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.2):
+                        await anext(aiter(consumer.batches(size=10, wait_s=60)))
+                assert (consumer.in_hand, consumer.waiting, consumer.delivered) == (0, 5, 0)
+                assert bodies(await taken(aiter(consumer), 5, ack=True)) == numbered(5)
+            await place.expect_depth(0)
+
+    in_loop(script())
+
+
 def test_a_handler_of_batches(amqp_server: AmqpServer) -> None:
     async def script() -> None:
         async with placed(amqp_server, *numbered(40)) as place:

@@ -196,6 +196,21 @@ def test_the_one_that_the_broker_cannot_bear_is_found(scene: Scene) -> None:
     run(scene, script)
 
 
+def test_the_broker_s_words_may_be_cut_short(scene: Scene) -> None:
+    """The name of the missing exchange does not fit into its answer."""
+
+    async def script(connection: Connection) -> None:
+        async with connection.producer(routing_key="q") as producer:
+            outcomes = await asyncio.gather(
+                *(producer.publish(b"%d" % number, exchange="x" * 250 if number == 4 else None) for number in range(8)),
+                return_exceptions=True,
+            )
+            assert [number for number, outcome in enumerate(outcomes) if outcome is not None] == [4]
+            assert isinstance(outcomes[4], ChannelClosed) and outcomes[4].code == 404
+
+    run(scene, script)
+
+
 def test_wrong_values_are_refused_before_anything_is_sent(scene: Scene) -> None:
     async def script(connection: Connection) -> None:
         async with connection.producer(routing_key="q") as producer:
@@ -354,6 +369,25 @@ def test_closing_does_not_wait_for_ever(scene: Scene) -> None:
         assert producer.in_flight == 0
 
     run_proxied(scene, script)
+
+
+def test_a_close_that_is_cancelled_closes_all_the_same(leveret_scene: Scene) -> None:
+    async def script(connection: Connection, proxy: Proxy) -> None:
+        producer = connection.producer(routing_key="q")
+        await producer.publish(b"before")
+        proxy.at(Step("client", "basic.publish"), HALF_OPEN)
+        sent = await producer.submit(b"stuck")
+        closing = asyncio.ensure_future(producer.close())
+        await asyncio.sleep(0.05)
+        assert not sent.done()
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        with pytest.raises(ClientClosed):
+            await sent
+        assert producer.in_flight == 0 and connection.pool.statistics.borrowed == 0
+
+    run_proxied(leveret_scene, script)
 
 
 def test_without_confirms(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:

@@ -96,7 +96,8 @@ def test_no_more_is_taken_from_a_generator_than_there_is_room_for(leveret_scene:
     run_proxied(leveret_scene, script)
 
 
-def test_what_the_socket_does_not_take_is_not_gathered(leveret_scene: Scene) -> None:
+@pytest.mark.parametrize("on_uvloop", [False, True])
+def test_what_the_socket_does_not_take_is_not_gathered(leveret_scene: Scene, on_uvloop: bool) -> None:
     """A broker that reads nothing: only little more than the socket's buffers hold is written, not the whole window."""
 
     async def script(connection: Connection, proxy: Proxy) -> None:
@@ -114,7 +115,7 @@ def test_what_the_socket_does_not_take_is_not_gathered(leveret_scene: Scene) -> 
             await batch
         assert await count(connection) == 3001
 
-    run_proxied(leveret_scene, script)
+    run_proxied(leveret_scene, script, on_uvloop)
 
 
 def test_cancelled_batches_free_their_room(leveret_scene: Scene) -> None:

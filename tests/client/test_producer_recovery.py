@@ -27,7 +27,8 @@ from tests.client.proxy import Proxy, Step
 from tests.client.topology_scene import Scene, cut
 
 
-def test_what_was_written_and_not_answered_comes_again_before_new_ones(scene: Scene) -> None:
+@pytest.mark.parametrize("on_uvloop", [False, True])
+def test_what_was_written_and_not_answered_comes_again_before_new_ones(scene: Scene, on_uvloop: bool) -> None:
     async def script(connection: Connection, proxy: Proxy) -> None:
         async with connection.producer(routing_key="q") as producer:
             await producer.publish(b"0")
@@ -35,7 +36,7 @@ def test_what_was_written_and_not_answered_comes_again_before_new_ones(scene: Sc
             happened = proxy.at(Step("server", "basic.ack"), CUT)
             first = [await producer.submit(b"%d" % number) for number in range(1, 6)]
             await until(happened.is_set)
-            await until(lambda: producer._channel is None)
+            await until(lambda: producer._keeper.channel is None)
             later = [await producer.submit(b"%d" % number) for number in range(6, 11)]
             await asyncio.gather(*first, *later)
             assert producer.retransmitted == 5 and producer.in_flight == 0
@@ -44,7 +45,7 @@ def test_what_was_written_and_not_answered_comes_again_before_new_ones(scene: Sc
         # The second time each has the id of the first.
         assert [one.message_id for one in found[1:6]] == [one.message_id for one in found[6:11]]
 
-    run_proxied(scene, script)
+    run_proxied(scene, script, on_uvloop)
 
 
 @pytest.mark.parametrize("action", [CUT, RESET])
@@ -101,7 +102,7 @@ def test_publishing_while_there_is_no_connection(scene: Scene) -> None:
             await producer.publish(b"before")
             proxy.refuse = True
             proxy.cut_all()
-            await until(lambda: producer._channel is None)
+            await until(lambda: producer._keeper.channel is None)
             tasks = [asyncio.ensure_future(producer.publish(b"%d" % number)) for number in range(8)]
             await asyncio.sleep(0)
             with pytest.raises(DeadlineExceeded, match="no room"):
@@ -124,7 +125,7 @@ def test_deadlines_while_there_is_no_connection(scene: Scene) -> None:
         async with connection.producer(routing_key="q") as producer:
             proxy.refuse = True
             proxy.cut_all()
-            await until(lambda: producer._channel is None)
+            await until(lambda: producer._keeper.channel is None)
             with pytest.raises(DeadlineExceeded, match="never sent"):
                 await producer.publish(b"late", deadline_s=0.2)
             assert producer.in_flight == 0
@@ -235,7 +236,7 @@ def test_closing_the_connection_while_it_is_lost(leveret_scene: Scene) -> None:
         await producer.publish(b"before")
         proxy.refuse = True
         proxy.cut_all()
-        await until(lambda: producer._channel is None)
+        await until(lambda: producer._keeper.channel is None)
         waiting = asyncio.ensure_future(producer.publish(b"x"))
         await asyncio.sleep(0.01)
         async with asyncio.timeout(2):

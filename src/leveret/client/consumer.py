@@ -16,6 +16,7 @@ from leveret.client.batches import Batch, plain
 from leveret.client.consumer_options import ConsumerOptions
 from leveret.client.errors import ClientClosed, ClientError, DeadlineExceeded, StaleDelivery
 from leveret.client.handlers import Caller, Handler
+from leveret.client.loops import BatchLoop, Loop
 from leveret.client.metrics import consumer_numbers
 from leveret.client.payload import Decoder, Undecodable
 from leveret.client.poison import Failures, OnError
@@ -213,7 +214,7 @@ class Consumer(Generic[M]):
         way. With auto_ack a delivery is acknowledged when the loop comes back for the next one: one that leaves with
         `break` or an exception is not, and comes again."""
         self._check_started()
-        return _Loop(self)
+        return Loop(self)
 
     async def next(self, deadline_s: float | None = None) -> M:
         """One message. Raises DeadlineExceeded if none comes, ClientClosed if the consumer was stopped."""
@@ -227,20 +228,6 @@ class Consumer(Generic[M]):
         if self._subscription.is_over:
             raise ClientClosed("the consumer was stopped")
         raise DeadlineExceeded(f"no message came from queue {self.queue!r} within {seconds:g} s")
-
-    async def some(self, count: int) -> list[M]:
-        """Waits for a message, and gives it with those that are there already, at most so many; none at all when the
-        consumer was stopped. For whoever pays for each call, as the blocking face does."""
-        self._check_started()
-        found: list[M] = []
-        message = await self._take()
-        while message is not None:
-            found.append(message)
-            if len(found) >= count or not self.waiting:
-                return found
-            message = await self._take(asyncio.get_running_loop().time())
-        self._subscription.check()
-        return found
 
     async def _take(self, until: float | None = None) -> M | None:
         """The next that is good to be handed out; None when all is over or it is too late."""
@@ -359,7 +346,7 @@ class Consumer(Generic[M]):
         settled with batch.ack()."""
         self._check_batch(size, wait_s)
         self._check_started()
-        return _BatchLoop(self, size, wait_s)
+        return BatchLoop(self, size, wait_s)
 
     async def run_batches(
         self,
@@ -390,31 +377,34 @@ class Consumer(Generic[M]):
             raise ValueError(f"batches of {size} never fill with prefetch={prefetch}: it must be at least the size")
 
     async def _gather(self, size: int, wait_s: float) -> Batch[M] | None:
-        """The next batch, all of one channel; None when all is over. What was gathered until then goes back."""
-        loop = asyncio.get_running_loop()
+        """The next batch, all of one channel; None when all is over."""
         gathered: list[M] = []
-        until: float | None = None
-        while len(gathered) < size:
-            message = await self._take(until)
-            if self._subscription.is_over:
-                if message is not None:
-                    gathered.append(message)
-                for one in gathered:
-                    self._failures.requeue(plain(one))
-                return None
-            if message is None:
-                gathered = [one for one in gathered if not plain(one).is_stale]
-                if gathered:
-                    break
-                until = None
-                continue
-            if gathered and plain(gathered[0]).is_stale:
-                # A new channel: the broker delivers these once more.
-                gathered = []
-            if not gathered:
-                until = loop.time() + wait_s
-            gathered.append(message)
+        try:
+            await self._fill(gathered, size, wait_s)
+        except BaseException:
+            # Whoever does not wait for the rest must not keep others from these.
+            self._subscription.give_back([plain(message) for message in gathered])
+            raise
+        if self._subscription.is_over:
+            self._subscription.give_back([plain(message) for message in gathered])
+            return None
         return Batch(gathered)
+
+    async def _fill(self, gathered: list[M], size: int, wait_s: float) -> None:
+        until: float | None = None
+        while len(gathered) < size and not self._subscription.is_over:
+            message = await self._take(until)
+            if gathered and plain(gathered[0]).is_stale:
+                # There is a new channel, or will be: the broker delivers these once more.
+                gathered.clear()
+                until = None
+            if message is None:
+                if gathered:
+                    return
+            else:
+                gathered.append(message)
+            if until is None and gathered:
+                until = asyncio.get_running_loop().time() + wait_s
 
     async def _work_on_batch(self, batch: Batch[M], caller: Caller) -> None:
         error: Exception | None = None
@@ -443,60 +433,6 @@ class Consumer(Generic[M]):
                 self._failures.stale += sum(not plain(one).is_settled for one in batch)
             else:
                 batch.ack()
-
-
-class _Loop(Generic[M]):
-    """One `async for`."""
-
-    __slots__ = ("_consumer", "_last", "_subscription")
-
-    def __init__(self, consumer: Consumer[M]) -> None:
-        self._consumer = consumer
-        self._subscription = consumer._subscription
-        # To be acknowledged when the loop comes back.
-        self._last: M | None = None
-
-    def __aiter__(self) -> _Loop[M]:
-        return self
-
-    async def __anext__(self) -> M:
-        consumer = self._consumer
-        if self._last is not None:
-            last, self._last = self._last, None
-            consumer._failures.ack(plain(last))
-        message: M | None = None
-        if consumer._is_plain:
-            # The short way: there is one, and nothing has to be looked at.
-            message = cast("M | None", self._subscription.take_now())
-        if message is None:
-            message = await consumer._take()
-            if message is None:
-                self._subscription.check()
-                raise StopAsyncIteration
-        if consumer._auto_ack:
-            self._last = message
-        return message
-
-
-class _BatchLoop(Generic[M]):
-    """One `async for` over batches."""
-
-    __slots__ = ("_consumer", "_size", "_wait_s")
-
-    def __init__(self, consumer: Consumer[M], size: int, wait_s: float) -> None:
-        self._consumer = consumer
-        self._size = size
-        self._wait_s = wait_s
-
-    def __aiter__(self) -> _BatchLoop[M]:
-        return self
-
-    async def __anext__(self) -> Batch[M]:
-        batch = await self._consumer._gather(self._size, self._wait_s)
-        if batch is None:
-            self._consumer._subscription.check()
-            raise StopAsyncIteration
-        return batch
 
 
 def _left(end: float) -> float:

@@ -1,7 +1,7 @@
 """Publishing that survives lost connections: every message is kept until the broker has answered for it.
 
-A producer has one channel of the pool, and gets another one when that ends. What is under way is the transit's business
-(transit.py), how messages are written the envelopes' (envelopes.py)."""
+What is under way is the transit's business (transit.py), how messages are written the envelopes' (envelopes.py), and on
+which channel the keeper's (channel_keeper.py)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from leveret.client.channel import Channel
+from leveret.client.channel_keeper import ChannelKeeper
 from leveret.client.confirmation import BatchWait, Confirmation
 from leveret.client.deadline import within
 from leveret.client.envelopes import Envelopes
@@ -41,9 +42,6 @@ __all__ = ["Producer"]
 
 log = logging.getLogger(__name__)
 
-# Between attempts to open a channel on a connection that is there.
-REOPEN_PAUSE_MIN_S, REOPEN_PAUSE_MAX_S = 0.05, 1.0
-
 
 class Producer:
     """Use `connection.producer(...)`; its options are in producer_options.py. It opens its channel when it is entered,
@@ -54,7 +52,6 @@ class Producer:
 
     def __init__(self, connection: Connection, envelopes: Envelopes, options: ProducerOptions) -> None:
         self._connection = connection
-        self._pool = connection.pool
         self._loop = asyncio.get_running_loop()
         self._envelopes = envelopes
         self._confirms = options.confirms
@@ -62,16 +59,10 @@ class Producer:
         self.name = f"the producer {envelopes.prefix}"
         self.label = envelopes.exchange or "amq.default"
         self._tracing = connection.tracing
-        self._transit = Transit(self._loop, options, self._want_channel, self._why)
+        self._keeper = ChannelKeeper(connection, options.confirms, self._deadline_s, self._opened, self._ended)
+        self._transit = Transit(self._loop, options, self._keeper.want, self._why)
         self._window = self._transit.window
-        self._channel: Channel | None = None
-        # Of the pool's places one is ours, with a channel in it or not.
-        self._has_place = False
-        self._opener: asyncio.Task[None] | None = None
-        # Done whenever there is a channel, for those who do not wait for confirms.
-        self._opened = asyncio.Event()
         self._closed_by: ClientClosed | None = None
-        self._trouble = ""
         connection.attach(self)
 
     @classmethod
@@ -303,11 +294,12 @@ class Producer:
     async def _breathe(self, due: float) -> None:
         """Lets what is written go out before more is."""
         await asyncio.sleep(0)
-        if self._channel is None or not self._channel.link.is_congested:
+        channel = self._keeper.channel
+        if channel is None or not channel.link.is_congested:
             return
         # A lost link, or time that is over: those who wait for the messages learn it.
         with contextlib.suppress(ConnectionLost, DeadlineExceeded):
-            await within(max(0.0, due - self._loop.time()), "to write", self._channel.link.room())
+            await within(max(0.0, due - self._loop.time()), "to write", channel.link.room())
 
     async def _feed(self, batch: BatchWait, messages: Iterable[Body | Message], due: float) -> int | None:
         """Hands over the messages of a batch. The place of the first that was not, if time is over or we are closed."""
@@ -349,9 +341,9 @@ class Producer:
     async def _write(self, message: Outgoing, due: float) -> None:
         """Without confirms: written and forgotten, as soon as the socket takes it."""
         while self._transit.lane is None:
-            self._want_channel()
+            self._keeper.want()
             left = max(0.0, due - self._loop.time())
-            await within(left, f"to write a message ({self._why() or 'there was no channel'})", self._opened.wait())
+            await within(left, f"to write a message ({self._why() or 'no channel'})", self._keeper.opened.wait())
             self._check()
         self._transit.lane.publish(message)
         self.counters.published += 1
@@ -360,58 +352,12 @@ class Producer:
 
     # ---- its channel
 
-    def _want_channel(self) -> None:
-        if self._opener is None and not self._transit.is_stopped:
-            self._opener = self._loop.create_task(self._open(), name="leveret-producer")
-
-    async def _open(self) -> None:
-        """Gets a channel, however often that fails; while the connection is lost it waits for that."""
-        pause = REOPEN_PAUSE_MIN_S
-        try:
-            while self._transit.lane is None and not self._transit.is_stopped:
-                try:
-                    await self._connection.ready(self._deadline_s)
-                    await self._open_now()
-                    self._trouble = ""
-                except ClientClosed:
-                    # Of the connection, which stops us too.
-                    return
-                except ConnectionLost as error:
-                    self._trouble = str(error)
-                except ClientError as error:
-                    self._trouble = str(error)
-                    log.warning("no channel for a producer", extra={"reason": self._trouble, "pause_s": pause})
-                    await asyncio.sleep(pause)
-                    pause = min(pause * 2, REOPEN_PAUSE_MAX_S)
-        finally:
-            self._opener = None
-
-    async def _open_now(self) -> None:
-        if self._transit.lane is not None:
-            return
-        if self._has_place:
-            channel = await self._pool.reopen(self._deadline_s, self._ended, self._confirms)
-        else:
-            channel = await self._pool.take(self._deadline_s, self._ended, self._confirms)
-            self._has_place = True
-        if self._transit.is_stopped or self._transit.lane is not None or not channel.is_open:
-            # Closed meanwhile, or it has ended before we knew of it.
-            self._pool.leave(channel)
-            channel.give_up(ClientClosed("the channel was not needed"))
-            return
-        self._channel = channel
+    def _opened(self, channel: Channel) -> None:
         self._transit.use(channel.lane)
         if not self._confirms:
             channel.lane.owner = self._came_back
-        self._opened.set()
 
     def _ended(self, reason: ClientError) -> None:
-        channel, self._channel = self._channel, None
-        self._opened.clear()
-        if channel is None:
-            return
-        self._trouble = str(reason)
-        self._pool.leave(channel)
         if not self._confirms:
             log.warning("a producer without confirms lost its channel", extra={"reason": str(reason)})
         self._transit.ended(reason)
@@ -428,22 +374,16 @@ class Producer:
     def _why(self) -> str:
         """Why messages may not be confirmed at present; empty if nothing is known."""
         blocked = self._connection.blocked
-        return f"the broker takes no messages: {blocked}" if blocked is not None else self._trouble
+        return f"the broker takes no messages: {blocked}" if blocked is not None else self._keeper.trouble
 
     # ---- a part of the connection
 
     async def restore(self, link: Link) -> None:
-        if self._has_place:
-            try:
-                await self._open_now()
-                self._trouble = ""
-            except ClientError:
-                self._want_channel()
-                raise
+        await self._keeper.restore()
 
     def lost(self, reason: ClientError) -> None:
         # The channel has told it already.
-        self._trouble = str(reason)
+        pass
 
     async def stop(self, reason: ClientError) -> None:
         # Without a connection nothing will be answered.
@@ -460,21 +400,17 @@ class Producer:
         if self._closed_by is not None:
             return
         self._closed_by = ClientClosed(reason)
-        if deadline_s > 0:
-            with contextlib.suppress(DeadlineExceeded):
-                await self.flush(deadline_s)
-        self._transit.stop(reason)
-        self._opened.set()
-        if self._opener is not None:
-            self._opener.cancel()
-            await asyncio.gather(self._opener, return_exceptions=True)
-        if self._channel is not None:
-            channel, self._channel = self._channel, None
-            self._transit.lane = None
-            self._pool.put(channel)
-        elif self._has_place:
-            self._pool.free()
-        self._has_place = False
+        opener = None
+        try:
+            if deadline_s > 0:
+                with contextlib.suppress(DeadlineExceeded):
+                    await self.flush(deadline_s)
+        finally:
+            # Also if whoever closes us is cancelled.
+            self._transit.stop(reason)
+            opener = self._keeper.stop()
+        if opener is not None:
+            await asyncio.gather(opener, return_exceptions=True)
 
     def _check(self) -> None:
         if self._closed_by is not None:
@@ -482,9 +418,9 @@ class Producer:
 
     async def __aenter__(self) -> Producer:
         self._check()
-        if self._transit.lane is None:
-            self._want_channel()
-            await within(self._deadline_s, f"to open a producer ({self._why()})", self._opened.wait())
+        if self._keeper.channel is None:
+            self._keeper.want()
+            await within(self._deadline_s, "to open a producer", self._keeper.opened.wait())
             self._check()
         return self
 

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -137,6 +137,16 @@ class Subscription:
                 return None
             self._turn = self._turn_size
         return None
+
+    def give_back(self, deliveries: Sequence[Delivery]) -> None:
+        """They were taken, and nobody wants them yet: they are handed out again, as the next ones."""
+        sink, channel = self._sink, self._channel
+        for delivery in reversed(deliveries):
+            if channel is not None and delivery.lane is channel.lane and not delivery.is_stale:
+                sink.items.appendleft(delivery)
+                if sink.counts_bytes:
+                    sink.waiting_bytes += len(delivery.body)
+        self._wake()
 
     async def _arrival(self, until: float | None) -> bool:
         """Something came, or all is over; False if it became too late before."""

@@ -298,3 +298,4 @@ class Transit:
         for message in list(self.unanswered()):
             self._take_out(message)
             self._fail(message, ClientClosed(f"{reason} before the message was confirmed"))
+        self.lane = None

@@ -180,9 +180,9 @@ class Bridge:
 
     def _wait(self, work: _Work[T]) -> T:
         self.check()
-        self._enter(work.begin)
         patience = None if work.deadline_s is None else work.deadline_s + GRACE_S + STUCK_S
         try:
+            self._enter(work.begin)
             return work.done.result(patience)
         except concurrent.futures.CancelledError:
             raise ClientClosed(f"the connection was closed during {work.name}") from None
@@ -191,8 +191,11 @@ class Bridge:
                 raise
             self._give_up(work)
             raise DeadlineExceeded(
-                f"{work.name} did not end within {patience:g} s: the client's thread is stuck"
+                f"{work.name} took longer than {patience:g} s: the client's thread is stuck"
             ) from None
+        except ClientClosed:
+            # Nobody is let in any more, or it is what the work came to.
+            raise
         except BaseException:
             if not work.done.done():
                 # Interrupted. Nothing of it is to go on behind the caller's back.
@@ -250,6 +253,9 @@ class _Work(Generic[T]):
         self._task: asyncio.Task[T] | None = None
 
     def begin(self) -> None:
+        if self.done.done():
+            # The caller was interrupted before this.
+            return
         self._task = asyncio.get_running_loop().create_task(self._bounded(), name=f"leveret-{self.name}")
         self._task.add_done_callback(self._finish)
 
@@ -259,17 +265,22 @@ class _Work(Generic[T]):
 
     def _finish(self, task: asyncio.Task[T]) -> None:
         if task.cancelled():
-            self.done.cancel()
-            # Else nobody who waits for the end is told.
-            self.done.set_running_or_notify_cancel()
+            self._tell_cancelled()
         elif (error := task.exception()) is not None:
             self.done.set_exception(error)
         else:
             self.done.set_result(task.result())
 
     def cancel(self) -> None:
-        assert self._task is not None, "it begins before it is cancelled"
-        self._task.cancel()
+        if self._task is not None:
+            self._task.cancel()
+        else:
+            self._tell_cancelled()
+
+    def _tell_cancelled(self) -> None:
+        self.done.cancel()
+        # Else nobody who waits for the end is told.
+        self.done.set_running_or_notify_cancel()
 
     def has_result(self) -> bool:
         return self.done.done() and not self.done.cancelled() and self.done.exception() is None

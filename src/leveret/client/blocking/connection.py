@@ -27,6 +27,7 @@ from leveret.client.blocking.way import Way
 from leveret.client.connection import Connection as AsyncConnection
 from leveret.client.connection import connect as connect_async
 from leveret.client.events import Event
+from leveret.client.metrics import ConnectionMetrics
 from leveret.client.options import Options
 from leveret.client.payload import Typed
 from leveret.client.recovery import State
@@ -80,6 +81,10 @@ class Connection:
     @property
     def reconnects_total(self) -> int:
         return self._inner.reconnects_total
+
+    def metrics(self) -> ConnectionMetrics:
+        """Everything that is counted, as it is now."""
+        return self._bridge.do(self._inner.metrics)
 
     def events(self) -> Iterator[Event]:
         """What happens to this connection from now on, until it is closed. Waits for each event."""

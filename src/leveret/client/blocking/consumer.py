@@ -18,6 +18,7 @@ from leveret.client.blocking.way import Way
 from leveret.client.consumer import BATCH
 from leveret.client.consumer import Consumer as AsyncConsumer
 from leveret.client.errors import AlreadySettled, ClientClosed, StaleDelivery
+from leveret.client.loops import handful
 from leveret.client.payload import Typed
 from leveret.core.client.delivery import Delivery as AsyncDelivery
 
@@ -182,7 +183,7 @@ class Consumer(Generic[M]):
                     # Its channel is gone: it comes again.
                     continue
                 return cast("M", _wrapped(self._bridge, message))
-            some = self._bridge.acquire(self._keep, None, self._inner.some, SOME)
+            some = self._bridge.acquire(self._keep, None, handful, self._inner, SOME)
             if not some:
                 return None
             self._here.extend(some)

@@ -88,7 +88,8 @@ class Rpc:
                 **properties,
             )
 
-        return self._way.call(deadline_s, call)
+        answer = self._way.call(deadline_s, call)
+        return Delivery(self._way.bridge, answer) if type is None else answer
 
     def close(self) -> None:
         if not self._way.bridge.is_foreign:

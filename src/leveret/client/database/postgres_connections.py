@@ -19,8 +19,8 @@ try:
     from psycopg import AsyncConnection
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
     from psycopg.pq import TransactionStatus
-except ImportError as missing:
-    raise ImportError("PostgreSQL needs psycopg 3: pip install 'leveret[postgres]'") from missing
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError("PostgreSQL needs psycopg 3: pip install 'psycopg[binary]'", name="psycopg") from missing
 
 __all__ = ["Connection", "ConnectionPool", "PostgresConnections", "PostgresSource", "connected", "unavailable"]
 

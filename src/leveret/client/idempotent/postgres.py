@@ -20,8 +20,8 @@ from leveret.client.idempotent.store import TTL_S, StoreMetrics, Work, checked_i
 
 try:
     import psycopg
-except ImportError as missing:
-    raise ImportError("PostgreSQL needs psycopg 3: pip install 'leveret[postgres]'") from missing
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError("PostgreSQL needs psycopg 3: pip install 'psycopg[binary]'", name="psycopg") from missing
 
 __all__ = ["PostgresStore", "PostgresWork"]
 

@@ -17,8 +17,8 @@ from leveret.client.outbox.rows import COLUMNS, ERROR_LENGTH_MAX, OutboxRow, Out
 
 try:
     import psycopg
-except ImportError as missing:
-    raise ImportError("PostgreSQL needs psycopg 3: pip install 'leveret[postgres]'") from missing
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError("PostgreSQL needs psycopg 3: pip install 'psycopg[binary]'", name="psycopg") from missing
 
 __all__ = ["PostgresOutbox"]
 

@@ -47,7 +47,7 @@ class Delivery:
         self.settle(REJECT, 1 if requeue else 0)
 
     def settle(self, method, bits):
-        if self._settled or self.delivery_tag <= self._lane.settled_upto:
+        if self._settled or self._lane.is_settled(self.delivery_tag):
             raise AlreadySettled(f"delivery {self.delivery_tag} is settled already")
         if not self._lane.is_open:
             raise StaleDelivery(f"the channel of delivery {self.delivery_tag} is gone: it will come again")
@@ -65,7 +65,7 @@ class Delivery:
     @property
     def is_settled(self) -> bool:
         """By itself, or with a later one that was settled with `multiple`."""
-        return self._settled or self.delivery_tag <= self._lane.settled_upto
+        return self._settled or self._lane.is_settled(self.delivery_tag)
 
     @property
     def is_stale(self) -> bool:

@@ -6,6 +6,8 @@ from leveret.core.octets cimport copy_octets, read_u16, read_u32, read_u64, take
 from leveret.core.outbox cimport Outbox
 from leveret.core.properties cimport Properties, scan_properties
 
+cdef Py_ssize_t BEYOND_MAX
+cdef unsigned long long SPAN_MAX
 cdef unsigned int PUBLISH, RETURN, DELIVER, GET_OK, FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_END, BASIC
 
 cdef enum:
@@ -57,6 +59,8 @@ cdef class Lane:
     cdef public unsigned long long delivered_upto
     cdef readonly unsigned long long settled_upto
     cdef set settled_beyond
+    cdef Py_ssize_t beyond_max
+    cdef set holes
     cdef readonly unsigned long long acked_total
     cdef readonly unsigned long long nacked_total
     cdef readonly int stage
@@ -79,6 +83,9 @@ cdef class Lane:
     @cython.locals(count="unsigned long long")
     cdef int note_settled(self, unsigned long long tag, bint multiple, bint is_ack) except -1
     cdef int close_tag(self, unsigned long long tag) except -1
+    @cython.locals(upto="unsigned long long", tag="unsigned long long")
+    cdef int leave_holes(self) except -1
+    cdef bint is_settled(self, unsigned long long tag) except -1
     @cython.locals(count="unsigned long long", other="unsigned long long")
     cpdef unsigned long long unsettled_upto(self, unsigned long long tag) except? 0
     cpdef object forget(self, Outgoing message)

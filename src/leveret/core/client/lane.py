@@ -32,6 +32,10 @@ if not cython.compiled:
 PUBLISH, RETURN, DELIVER, GET_OK = 0x003C0028, 0x003C0032, 0x003C003C, 0x003C0047
 FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_END = 1, 2, 3, 0xCE
 BASIC = 0x003C0000
+# How many deliveries may be remembered that were settled while an earlier one was not, before it is done otherwise; and
+# how far apart they may be then.
+BEYOND_MAX = 1024
+SPAN_MAX = 1048576
 
 
 class Sink:
@@ -88,10 +92,12 @@ class Lane:
         self.published_total = 0
         # Receiving.
         self.sinks = {}
-        # Deliveries are numbered. All up to `settled_upto` are settled, and those in `settled_beyond`.
+        # Deliveries are numbered. All up to `settled_upto` are settled but the `holes`, and those in `settled_beyond`.
         self.delivered_upto = 0
         self.settled_upto = 0
         self.settled_beyond = set()
+        self.beyond_max = BEYOND_MAX
+        self.holes = set()
         self.acked_total = 0
         self.nacked_total = 0
         self.stage = IDLE
@@ -194,8 +200,11 @@ class Lane:
         count = 1
         if multiple:
             count = self.unsettled_upto(tag)
-            self.settled_beyond = {other for other in self.settled_beyond if other > tag}
-            self.settled_upto = tag - 1
+            if self.holes:
+                self.holes = {other for other in self.holes if other > tag}
+            if tag > self.settled_upto:
+                self.settled_beyond = {other for other in self.settled_beyond if other > tag}
+                self.settled_upto = tag - 1
         self.close_tag(tag)
         if is_ack:
             self.acked_total += count
@@ -204,8 +213,13 @@ class Lane:
         return 0
 
     def close_tag(self, tag):
+        if tag <= self.settled_upto:
+            self.holes.discard(tag)
+            return 0
         if tag != self.settled_upto + 1:
             self.settled_beyond.add(tag)
+            if len(self.settled_beyond) > self.beyond_max:
+                self.leave_holes()
             return 0
         self.settled_upto = tag
         while self.settled_beyond and self.settled_upto + 1 in self.settled_beyond:
@@ -215,18 +229,44 @@ class Lane:
 
     def unsettled_upto(self, tag):
         """How many deliveries up to this one wait to be settled."""
-        if tag <= self.settled_upto:
-            return 0
-        count = tag - self.settled_upto
-        if self.settled_beyond:
+        count = 0
+        if self.holes:
+            for other in self.holes:
+                if other <= tag:
+                    count += 1
+        if tag > self.settled_upto:
+            count += tag - self.settled_upto
             for other in self.settled_beyond:
                 if other <= tag:
                     count -= 1
         return count
 
+    def leave_holes(self):
+        """Some delivery is settled late: it is remembered instead of all that were settled after it, since these are
+        without end."""
+        upto = max(self.settled_beyond)
+        if upto - self.settled_upto > SPAN_MAX:
+            # No broker counts like this.
+            self.beyond_max *= 2
+            return 0
+        for tag in range(self.settled_upto + 1, upto):
+            if tag not in self.settled_beyond:
+                self.holes.add(tag)
+        self.settled_upto = upto
+        self.settled_beyond.clear()
+        return 0
+
+    def is_settled(self, tag):
+        """Whether it was settled with a later one, if not by itself."""
+        return tag <= self.settled_upto and tag not in self.holes
+
     @property
     def unsettled_count(self):
-        return self.unsettled_upto(self.delivered_upto)
+        settled = len(self.settled_beyond)
+        count = len(self.holes)
+        if self.delivered_upto > self.settled_upto:
+            count += self.delivered_upto - self.settled_upto
+        return count - settled if count > settled else 0
 
     def forget(self, message):
         """Nobody waits for this one any more: it is neither told of nor sent again."""
