@@ -49,6 +49,8 @@ class Load:
         self.retry = Retry(self.work, delays_s=(RETRY_DELAY_S,), max_retries=20) if exact else None
         self.stopping = asyncio.Event()
         self.say: Say = say
+        # A mistake that the checkers must find: the queue that is to take messages once does not know what it had.
+        self.forgetful = False
         self.connection: Connection
         self.readers: dict[str, Reader] = {}
         self._reading: dict[str, asyncio.Task[None]] = {}
@@ -92,7 +94,8 @@ class Load:
         work: Queue | Retry = Queue(self.work) if self.retry is None else self.retry
         await topology.declare(work, Queue(self.plain), Queue(self.asked), Exchange(self.fan, "fanout"))
         if self.exact:
-            await topology.declare(Queue(self.once, message_deduplication=True, arguments={"x-cache-size": 1_000_000}))
+            once = {} if self.forgetful else {"x-message-deduplication": True, "x-cache-size": 1_000_000}
+            await topology.declare(Queue(self.once, arguments=once))
         handle = await topology.declare_queue(Queue("", durable=False, exclusive=True))
         await topology.declare(Binding(self.fan, handle))
         await self._stack.enter_async_context(self.connection.serve(self.asked, double))
@@ -118,7 +121,8 @@ class Load:
         self._start(self._publisher("future", self.plain).by_futures(producer("", self.plain)))
         self._start(self._publisher("batch", self.plain).by_batches(producer("", self.plain)))
         if self.exact:
-            self._start(self._publisher("once", self.once).one_by_one(producer("", self.once, deduplicate=True)))
+            once = producer("", self.once, deduplicate=True)
+            self._start(self._publisher("once", self.once).one_by_one(once))
         self._start(ask_on(self.connection, self.asked, self.ledger, self.stopping, self.deadline_s))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
