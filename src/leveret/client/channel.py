@@ -19,6 +19,7 @@ from leveret.wire.basic_methods import (
     BasicCancel,
     BasicConsume,
     BasicGet,
+    BasicGetEmpty,
     BasicQos,
 )
 from leveret.wire.channel_methods import (
@@ -30,10 +31,14 @@ from leveret.wire.channel_methods import (
 )
 from leveret.wire.codec import decode_method, method_name
 from leveret.wire.confirm_methods import ConfirmSelect
+from leveret.wire.exchange_methods import ExchangeUnbind, ExchangeUnbindOk
 from leveret.wire.method import Method
 
 GOODBYE = 200
 CLOSE_DEADLINE_S = 5.0
+
+# An answer's number follows its question's, but for these.
+ODD_ANSWERS = {(BasicGet.METHOD, BasicGetEmpty.METHOD), (ExchangeUnbind.METHOD, ExchangeUnbindOk.METHOD)}
 
 # What is done with an answer for which nobody waits any more.
 Unclaimed = Callable[[Any], None]
@@ -44,8 +49,9 @@ class Channel:
         self._link = link
         self.number = number
         self._deadline_s = deadline_s
-        # Who waits for an answer, the first first. One who was cancelled keeps his place: the answer comes.
-        self._asked: deque[tuple[asyncio.Future[Any], Unclaimed | None]] = deque()
+        # Who waits for an answer, the first first, and to which method. One who was cancelled keeps his place: the
+        # answer comes.
+        self._asked: deque[tuple[asyncio.Future[Any], Unclaimed | None, int]] = deque()
         # Our channel.close is sent: nothing may follow it, and the number is in use until it is answered.
         self._close_sent = False
         self.closed_by: ClientError | None = None
@@ -103,7 +109,7 @@ class Channel:
         self.check()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._link.send(self.number, method)
-        self._asked.append((answer, unclaimed))
+        self._asked.append((answer, unclaimed, method.METHOD))
         return answer
 
     async def _answered(
@@ -156,9 +162,10 @@ class Channel:
                 cancelled()
         elif isinstance(method, ChannelFlow):
             self._link.send(self.number, ChannelFlowOk(method.active))
+        elif isinstance(method, ChannelCloseOk) and self._close_sent:
+            self._link.drop_channel(self.number)
+            self._answer(method)
         else:
-            if isinstance(method, ChannelCloseOk):
-                self._link.drop_channel(self.number)
             self._answer(method)
 
     def _handle_late(self, method_id: int) -> None:
@@ -170,14 +177,14 @@ class Channel:
             self._link.drop_channel(self.number)
 
     def _answer(self, answer: Any) -> None:
-        if self._asked:
-            waiting, unclaimed = self._asked.popleft()
-            if not waiting.done():
-                waiting.set_result(answer)
-            elif unclaimed is not None:
-                unclaimed(answer)
-        else:
+        if not self._asked or not _answers(self._asked[0][2], answer):
             self._link.fail(ConnectionLost(f"the broker answered what nobody asked: {type(answer).__name__}"))
+            return
+        waiting, unclaimed, _ = self._asked.popleft()
+        if not waiting.done():
+            waiting.set_result(answer)
+        elif unclaimed is not None:
+            unclaimed(answer)
 
     # ---- messages
 
@@ -293,7 +300,7 @@ class Channel:
         # What comes for them from now on is of nobody, and will come again.
         self.lane.sinks.clear()
         self._on_cancel.clear()
-        for waiting, _ in self._asked:
+        for waiting, _, _ in self._asked:
             if not waiting.done():
                 waiting.set_exception(reason)
                 # Whoever asked may have been cancelled: then nobody looks.
@@ -302,3 +309,10 @@ class Channel:
         calls, self._on_end = self._on_end, []
         for call in calls:
             call(reason)
+
+
+def _answers(question: int, answer: Any) -> bool:
+    """Whether this can be the answer: another one would be somebody else's, and so would all that follow."""
+    if isinstance(answer, Delivery):
+        return question == BasicGet.METHOD
+    return answer.METHOD == question + 1 or (question, answer.METHOD) in ODD_ANSWERS

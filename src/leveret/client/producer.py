@@ -345,15 +345,31 @@ class Producer:
 
     async def _write(self, message: Outgoing, due: float) -> None:
         """Without confirms: written and forgotten, as soon as the socket takes it."""
-        while self._transit.lane is None:
-            self._keeper.want()
+        while self._transit.lane is None or self._is_congested:
             left = max(0.0, due - self._loop.time())
-            await within(left, f"to write a message ({self._why() or 'no channel'})", self._keeper.opened.wait())
+            if self._transit.lane is None:
+                self._keeper.want()
+                await within(left, f"to write a message ({self._why() or 'no channel'})", self._keeper.opened.wait())
+            else:
+                # No window bounds what is kept here while the broker does not read: the next one must wait outside.
+                await self._room_to_write(left)
             self._check()
         self._transit.lane.publish(message)
         self.counters.published += 1
         if self._transit.lane.outbox.congested:
             await self._breathe(due)
+
+    @property
+    def _is_congested(self) -> bool:
+        channel = self._keeper.channel
+        return channel is not None and channel.link.is_congested
+
+    async def _room_to_write(self, seconds: float) -> None:
+        channel = self._keeper.channel
+        assert channel is not None
+        # With another link there may be room.
+        with contextlib.suppress(ConnectionLost):
+            await within(seconds, "to write a message (the broker does not read)", channel.link.room())
 
     # ---- its channel
 

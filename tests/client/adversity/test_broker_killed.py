@@ -1,0 +1,82 @@
+"""The broker's process is killed and started again on the same port, under load: nothing confirmed is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.client.adversity.cases import SEED
+from tests.client.adversity.checkers import check
+from tests.client.adversity.ledger import Ledger
+from tests.client.adversity.load import Load
+from tests.client.leaks import no_leaks
+from tests.conformance.rabbitmq_node import running_rabbitmq
+from tests.crash.broker_process import BrokerProcess
+
+KILLS: Final = int(os.environ.get("LEVERET_CLIENT_KILLS", "3"))
+RABBITMQ_KILLS: Final = max(1, KILLS // 10)
+LIFE_S_MIN, LIFE_S_MAX = 0.2, 1.0
+BACK_S: Final = 60.0
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 + 40 * KILLS)]
+
+
+async def kill_under(load: Load, times: int, kill: Callable[[], None], start: Callable[[], None]) -> None:
+    dice = random.Random(SEED)
+    for number in range(times):
+        await asyncio.sleep(dice.uniform(LIFE_S_MIN, LIFE_S_MAX))
+        reconnects = load.connection.reconnects_total
+        # In this thread, the only one that lives as long as the broker: it dies with whoever started it. That the
+        # client stands still meanwhile is no matter, because it could do nothing.
+        await asyncio.to_thread(kill)
+        await asyncio.sleep(dice.uniform(0.0, 0.3))
+        start()
+        with load.ledger.bounded("coming back", BACK_S):
+            while load.connection.reconnects_total == reconnects:  # noqa: ASYNC110 - it has no event
+                await asyncio.sleep(0.01)
+            await load.connection.ready(BACK_S)
+        if number % 2:
+            await load.crash_consumers()
+
+
+async def tormented(
+    url: str, ledger: Ledger, exact: bool, times: int, kill: Callable[[], None], start: Callable[[], None]
+) -> Load:
+    async with no_leaks(), Load(url, ledger, exact=exact, deadline_s=BACK_S) as load:
+        await kill_under(load, times, kill, start)
+        # The last life has to do some work, too.
+        await asyncio.sleep(LIFE_S_MIN)
+        await load.settle()
+    assert load.connection.reconnects_total >= times
+    return load
+
+
+def test_leveret_is_killed(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path)
+    broker.start()
+    ledger = Ledger()
+
+    def start() -> None:
+        broker.spawn()
+
+    try:
+        url = f"amqp://guest:guest@127.0.0.1:{broker.port}/"
+        load = asyncio.run(tormented(url, ledger, True, KILLS, broker.kill, start))
+    finally:
+        broker.close()
+    check(ledger, load.findings)
+
+
+def test_rabbitmq_is_killed() -> None:
+    """Without retries: dead letters of its classic queues are not safe when it is killed."""
+    with running_rabbitmq() as node:
+        ledger = Ledger()
+        url = f"amqp://guest:guest@{node.host}:{node.port}/"
+        load = asyncio.run(tormented(url, ledger, False, RABBITMQ_KILLS, node.kill, node.start))
+    check(ledger, load.findings)

@@ -1,0 +1,111 @@
+"""A connection that ends at any step of the protocol: every call succeeds nevertheless, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import pytest
+
+from tests.client.adversity.cases import ALL, Case, every_case, good_steps, sample, tasks_left
+from tests.client.adversity.checkers import findings, shortened
+from tests.client.adversity.compact import Compact
+from tests.client.adversity.ledger import Ledger
+from tests.client.amqp_server import AmqpServer
+from tests.client.faults import Step
+from tests.client.leaks import no_leaks
+from tests.client.proxy import CUT, RESET, Proxy
+
+SAMPLE: Final = 60
+# Confirms may come together: then there are fewer of them than in the run that was recorded.
+MISSED_SHARE_MAX: Final = 0.1
+
+pytestmark = pytest.mark.timeout(600 if ALL else 120)
+
+# What a compact life says and hears, whatever else it does.
+SPOKEN: Final = {
+    ("client", "protocol-header"),
+    ("server", "connection.start"),
+    ("client", "connection.start-ok"),
+    ("server", "connection.tune"),
+    ("client", "connection.tune-ok"),
+    ("client", "connection.open"),
+    ("server", "connection.open-ok"),
+    ("client", "channel.open"),
+    ("server", "channel.open-ok"),
+    ("client", "exchange.declare"),
+    ("server", "exchange.declare-ok"),
+    ("client", "queue.declare"),
+    ("server", "queue.declare-ok"),
+    ("client", "queue.bind"),
+    ("server", "queue.bind-ok"),
+    ("client", "confirm.select"),
+    ("server", "confirm.select-ok"),
+    ("client", "basic.publish"),
+    ("client", "header"),
+    ("client", "body"),
+    ("server", "basic.ack"),
+    ("client", "basic.qos"),
+    ("server", "basic.qos-ok"),
+    ("client", "basic.consume"),
+    ("server", "basic.consume-ok"),
+    ("server", "basic.deliver"),
+    ("server", "header"),
+    ("server", "body"),
+    ("client", "basic.ack"),
+    ("client", "basic.cancel"),
+    ("server", "basic.cancel-ok"),
+    ("client", "queue.delete"),
+    ("server", "queue.delete-ok"),
+    ("client", "exchange.delete"),
+    ("server", "exchange.delete-ok"),
+    ("client", "channel.close"),
+    ("server", "channel.close-ok"),
+    ("client", "connection.close"),
+    ("server", "connection.close-ok"),
+}
+
+
+async def strike(proxy: Proxy, case: Case) -> tuple[bool, list[str]]:
+    """Whether the fault happened, and what is wrong."""
+    ledger = Ledger()
+    before = asyncio.all_tasks()
+    struck = proxy.at(case.step, case.action)
+    wrong: list[str] = []
+    watch = asyncio.create_task(ledger.watch_lag())
+    try:
+        await Compact(proxy.url, ledger).run()
+    except Exception as error:  # noqa: BLE001 - nothing at all may come through
+        wrong.append(f"raised: {error!r}")
+    finally:
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
+        proxy.disarm()
+    wrong += [*findings(ledger), *tasks_left(before)]
+    return struck.is_set(), [f"{one} ({case})" for one in wrong]
+
+
+def test_the_compact_life_takes_every_step(leveret_server: AmqpServer) -> None:
+    with Proxy((leveret_server.host, leveret_server.port)) as proxy:
+        steps = asyncio.run(good_steps(proxy))
+    assert {(step.side, step.name) for step in steps} >= SPOKEN
+
+
+def test_an_end_at_every_step(amqp_server: AmqpServer) -> None:
+    async def all_of_them(proxy: Proxy) -> tuple[list[Step], list[str], list[Case]]:
+        steps = await good_steps(proxy)
+        wrong: list[str] = []
+        missed = []
+        cases = sample(every_case(steps, (RESET, CUT)), SAMPLE)
+        async with no_leaks():
+            for case in cases:
+                struck, found = await strike(proxy, case)
+                wrong += found
+                if not struck:
+                    missed.append(case)
+        assert len(missed) <= MISSED_SHARE_MAX * len(cases), [str(case) for case in missed]
+        return steps, wrong, missed
+
+    with Proxy((amqp_server.host, amqp_server.port)) as proxy:
+        _, wrong, _ = asyncio.run(all_of_them(proxy))
+    assert not wrong, shortened(wrong)
