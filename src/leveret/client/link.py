@@ -149,16 +149,16 @@ class Link(asyncio.BufferedProtocol):
         self._flush_planned = False
         self._dirty.clear()
         outbox = self._outbox
-        outbox.calm_down()
         if self._transport is None or self.ended.done():
             outbox.discard()
-            return
-        while not self._is_paused and outbox.pending():
+        while self._transport is not None and not self._is_paused and outbox.pending():
             data = b"".join(outbox.views(PIECES_AT_ONCE))
             outbox.sent(len(data))
             self._transport.write(data)
-        if self._heartbeat is not None:
-            self._heartbeat.sent()
+            if self._heartbeat is not None:
+                self._heartbeat.sent()
+        # After that, so that it is congested only while something waits.
+        outbox.calm_down()
 
     @property
     def pending_bytes(self) -> int:
