@@ -80,10 +80,13 @@ async def double(delivery: Delivery) -> bytes:
 async def drained(connection: Connection, queue: str, ledger: Ledger) -> list[MessageId]:
     """Everything that is in a queue now."""
     found = []
-    while (delivery := await connection.get(queue, no_ack=True)) is not None:
-        message = id_of(delivery.body)
-        if message is None:
-            ledger.damaged.append(f"{len(delivery.body)} octets in {queue}")
-        else:
-            found.append(message)
+    count = (await connection.topology.counts(queue)).message_count
+    async with connection.consumer(queue, no_ack=True) as consumer:
+        for _ in range(count):
+            delivery = await consumer.next()
+            message = id_of(delivery.body)
+            if message is None:
+                ledger.damaged.append(f"{len(delivery.body)} octets in {queue}")
+            else:
+                found.append(message)
     return found

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import pytest
@@ -27,16 +26,14 @@ BACK_S: Final = 60.0
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180 + 40 * KILLS)]
 
 
-async def kill_under(load: Load, times: int, kill: Callable[[], None], start: Callable[[], None]) -> None:
+async def kill_under(load: Load, times: int, kill: Callable[[], None], start: Callable[[], Awaitable[None]]) -> None:
     dice = random.Random(SEED)
     for number in range(times):
         await asyncio.sleep(dice.uniform(LIFE_S_MIN, LIFE_S_MAX))
         reconnects = load.connection.reconnects_total
-        # In this thread, the only one that lives as long as the broker: it dies with whoever started it. That the
-        # client stands still meanwhile is no matter, because it could do nothing.
         await asyncio.to_thread(kill)
         await asyncio.sleep(dice.uniform(0.0, 0.3))
-        start()
+        await start()
         with load.ledger.bounded("coming back", BACK_S):
             while load.connection.reconnects_total == reconnects:  # noqa: ASYNC110 - it has no event
                 await asyncio.sleep(0.01)
@@ -46,7 +43,7 @@ async def kill_under(load: Load, times: int, kill: Callable[[], None], start: Ca
 
 
 async def tormented(
-    url: str, ledger: Ledger, exact: bool, times: int, kill: Callable[[], None], start: Callable[[], None]
+    url: str, ledger: Ledger, exact: bool, times: int, kill: Callable[[], None], start: Callable[[], Awaitable[None]]
 ) -> Load:
     async with no_leaks(), Load(url, ledger, exact=exact, deadline_s=BACK_S) as load:
         await kill_under(load, times, kill, start)
@@ -57,19 +54,16 @@ async def tormented(
     return load
 
 
-def test_leveret_is_killed(tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path)
+def test_leveret_is_killed(broker: BrokerProcess) -> None:
     broker.start()
     ledger = Ledger()
+    url = f"amqp://guest:guest@127.0.0.1:{broker.port}/"
 
-    def start() -> None:
+    async def start() -> None:
+        # In this thread: the process dies with the thread that started it.
         broker.spawn()
 
-    try:
-        url = f"amqp://guest:guest@127.0.0.1:{broker.port}/"
-        load = asyncio.run(tormented(url, ledger, True, KILLS, broker.kill, start))
-    finally:
-        broker.close()
+    load = asyncio.run(tormented(url, ledger, True, KILLS, broker.kill, start))
     check(ledger, load.findings)
 
 
@@ -78,5 +72,9 @@ def test_rabbitmq_is_killed() -> None:
     with running_rabbitmq() as node:
         ledger = Ledger()
         url = f"amqp://guest:guest@{node.host}:{node.port}/"
-        load = asyncio.run(tormented(url, ledger, False, RABBITMQ_KILLS, node.kill, node.start))
+
+        async def start() -> None:
+            await asyncio.to_thread(node.start)
+
+        load = asyncio.run(tormented(url, ledger, False, RABBITMQ_KILLS, node.kill, start))
     check(ledger, load.findings)
