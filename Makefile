@@ -11,7 +11,7 @@ PIP := $(BIN)/pip --disable-pip-version-check --quiet
 ARGS ?=
 
 # Most tests wait for something most of the time: a few files of them run side by side.
-WORKERS ?= 3
+WORKERS ?= 4
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
 
 SOURCES := pyproject.toml setup.py $(shell find src -name '*.py' -o -name '*.pxd' -o -name 'py.typed')

@@ -21,7 +21,12 @@ def new_name(what: str) -> str:
     return f"{what}-{uuid.uuid4().hex[:12]}"
 
 
-def run_on(server: AmqpServer, script: Callable[[Connection], Awaitable[None]], **options: Any) -> None:
+def run_on(
+    server: AmqpServer,
+    script: Callable[[Connection], Awaitable[None]],
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+    **options: Any,
+) -> None:
     """Runs the script on a connection; afterwards no task of the library may be left."""
 
     async def whole() -> None:
@@ -31,7 +36,8 @@ def run_on(server: AmqpServer, script: Callable[[Connection], Awaitable[None]], 
             left = asyncio.all_tasks() - {asyncio.current_task()}
             assert not left, left
 
-    asyncio.run(whole(), debug=False)
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(whole())
 
 
 async def new_queue(connection: Connection, **options: Any) -> str:

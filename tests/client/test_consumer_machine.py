@@ -37,7 +37,8 @@ class Ledger:
         # Done with, as the broker knows for sure; and what it may not have heard of.
         self._known: set[bytes] = set()
         self._told: set[bytes] = set()
-        self._seen: set[bytes] = set()
+        # The connection was cut before it was clear whether the broker had heard of it.
+        self._doubtful: set[bytes] = set()
         self._in_hand: list[Delivery] = []
         self._batches: list[Batch[Delivery]] = []
 
@@ -66,6 +67,7 @@ class Ledger:
                 if what == "cut":
                     await self._sync()
                 await self._place.cut()
+                self._doubtful |= self._told
                 self._told.clear()
             case "start anew":
                 await self.consumer.stop(deadline_s=0)
@@ -93,7 +95,7 @@ class Ledger:
 
     def _note(self, delivery: Delivery) -> None:
         assert delivery.body not in self._known, f"{delivery!r} was done"
-        self._seen.add(delivery.body)
+        self._doubtful.discard(delivery.body)
 
     async def _take_batch(self, size: int) -> None:
         try:
@@ -153,10 +155,11 @@ class Ledger:
         """Everything that is not done comes, and then all is done."""
         await self.consumer.stop(deadline_s=0)
         self._known |= self._told
-        wanted = {str(number).encode() for number in range(self._published)} - self._known
+        wanted = {str(number).encode() for number in range(self._published)} - self._known - self._doubtful
         found: set[bytes] = set()
         async with asyncio.timeout(WAIT_S), self._place.connection.consumer(self._place.queue) as consumer:
-            while not found >= wanted:
+            # What is doubtful may come, too.
+            while not found >= wanted or await self._place.depth() or consumer.waiting:
                 delivery = await consumer.next()
                 self._note(delivery)
                 found.add(delivery.body)

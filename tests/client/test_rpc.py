@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
+import uvloop
 
 from leveret.client import (
     ChannelClosed,
@@ -18,7 +21,9 @@ from leveret.client import (
     Delivery,
     Refused,
     RemoteError,
+    Rpc,
     Unroutable,
+    connect,
 )
 from leveret.core.client.outgoing import Outgoing, make_address
 from leveret.core.properties import encode_properties
@@ -362,3 +367,35 @@ def test_at_most_so_many_are_under_way(amqp_server: AmqpServer) -> None:
             connection.rpc(calls_max=0)
 
     run_on(amqp_server, script)
+
+
+@pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_with_connections_breaking_all_the_time(
+    amqp_server: AmqpServer, factory: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """Every question ends: with its own answer, or with ConnectionLost if it may not be asked twice."""
+
+    async def ask(rpc: Rpc, queue: str, number: int) -> str:
+        await asyncio.sleep(number * 0.005)
+        body = f"{number}."
+        try:
+            answer = await rpc.call(body, routing_key=queue, deadline_s=40, retry=number % 2 == 0)
+        except ConnectionLost:
+            assert number % 2 == 1
+            return "lost"
+        assert answer.body == (body * 2).encode()
+        return "answered"
+
+    async def script(connection: Connection) -> None:
+        queue = await new_queue(connection)
+        async with connect(amqp_server.url) as other, other.serve(queue, double), connection.rpc() as rpc:
+            asked = [asyncio.create_task(ask(rpc, queue, number)) for number in range(200)]
+            dice = random.Random(7)
+            for _ in range(6):
+                await asyncio.sleep(dice.uniform(0.05, 0.25))
+                cut(dice.choice([connection, other]))
+            ends = await asyncio.gather(*asked)
+            assert ends[::2] == ["answered"] * 100
+            assert rpc.counters.outstanding == 0
+
+    run_on(amqp_server, script, loop_factory=factory)

@@ -353,8 +353,9 @@ def test_filters(amqp_server: AmqpServer) -> None:
         async with connection.stream(name, offset="first", filter=["de"]) as stream:
             assert [(await anext(stream)).offset for _ in range(2)] == [0, 2]
 
-    if amqp_server.name == "leveret":
-        run_on(amqp_server, script)
+    if amqp_server.name != "leveret":
+        pytest.skip("RabbitMQ has this over the stream protocol only, and later than 3.10")
+    run_on(amqp_server, script)
 
 
 def test_of_single_active_readers_another_takes_over(amqp_server: AmqpServer) -> None:
@@ -372,8 +373,9 @@ def test_of_single_active_readers_another_takes_over(amqp_server: AmqpServer) ->
         assert (await waiting).offset == 10
         await second.close()
 
-    if amqp_server.name == "leveret":
-        run_on(amqp_server, script)
+    if amqp_server.name != "leveret":
+        pytest.skip("RabbitMQ has this over the stream protocol only, and later than 3.10")
+    run_on(amqp_server, script)
 
 
 def test_a_stream_that_is_deleted_ends_its_readers(amqp_server: AmqpServer) -> None:

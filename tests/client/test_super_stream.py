@@ -127,8 +127,9 @@ def test_readers_share_the_partitions_out(amqp_server: AmqpServer) -> None:
             # Each message once, although the turn of a partition passed from one to the other.
             check_order(sorted(found, key=lambda message: (message.stream, message.offset)))
 
-    if amqp_server.name == "leveret":
-        run_on(amqp_server, script)
+    if amqp_server.name != "leveret":
+        pytest.skip("RabbitMQ has this over the stream protocol only, and later than 3.10")
+    run_on(amqp_server, script)
 
 
 def test_what_is_not_there(amqp_server: AmqpServer) -> None:

@@ -248,7 +248,7 @@ class Channel:
 
         def give_back(_: Any) -> None:
             self.lane.sinks.pop(sink.tag, None)
-            while sink.items and not no_ack:
+            while sink.items and not no_ack and self.lane.is_open:
                 sink.items.popleft().nack(requeue=True)
 
         sink.wake = None

@@ -329,9 +329,7 @@ class Connection:
                 link = following
                 self.reconnects_total += 1
                 await self._begin(link)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:
+        except Exception as error:
             # A mistake of ours: nobody is to wait for what will not come.
             log.exception("the connection cannot go on")
             await self._stop_parts(ClientClosed(f"the connection failed inside: {error!r}"))

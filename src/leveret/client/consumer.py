@@ -333,6 +333,7 @@ class Consumer(Generic[M]):
             self._failures.ack(delivery)
 
     async def _fail(self, delivery: Delivery, error: Exception) -> None:
+        self._failures.log_failure(delivery, error)
         try:
             await self._failures.fail(delivery, error)
         except asyncio.CancelledError:
@@ -417,6 +418,7 @@ class Consumer(Generic[M]):
             raise
         except Exception as problem:  # noqa: BLE001 - whatever a handler raises, its batch has to be settled
             failed, error = batch.deliveries, problem
+            self._failures.log_failure(plain(batch.deliveries[0]), problem)
         error = error or RuntimeError("its handler named it as failed")
         unsettled = [delivery for delivery in map(plain, failed) if not delivery.is_settled]
         try:

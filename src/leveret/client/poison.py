@@ -195,6 +195,12 @@ class Failures:
             case _:
                 return self._on_error is OnError.REQUEUE
 
+    def log_failure(self, delivery: Delivery, error: Exception) -> None:
+        """Of a handler, for nobody else sees what it raised into our hands. What it says on purpose is no failure."""
+        if not isinstance(error, Reject | Requeue | RetryLater):
+            extra = {"message_id": delivery.message_id, "reason": _words(error)}
+            log.warning("a handler failed", extra=extra, exc_info=error)
+
     async def fail(self, delivery: Delivery, error: Exception, pause: bool = True) -> None:
         """Settles what could not be worked on, according to what was raised."""
         self.failed += 1

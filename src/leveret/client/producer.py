@@ -42,6 +42,8 @@ __all__ = ["Producer"]
 
 log = logging.getLogger(__name__)
 
+NOTHING_GIVEN = (None, None, None, None, None)
+
 
 class Producer:
     """Use `connection.producer(...)`; its options are in producer_options.py. It opens its channel when it is entered,
@@ -272,9 +274,12 @@ class Producer:
         properties: MessageProperties,
     ) -> Outgoing:
         self._check()
+        given = (exchange, routing_key, mandatory, headers, message_id)
+        is_plain = not properties and given == NOTHING_GIVEN
+        if is_plain and type(body) is bytes:
+            return self._envelopes.plain(body)
         if isinstance(body, Message):
-            given = (exchange, routing_key, mandatory, headers, message_id)
-            if properties or any(value is not None for value in given):
+            if not is_plain:
                 raise TypeError("a Message has everything in it: nothing else can be given beside it")
             return self._envelopes.make_from(body)
         return self._envelopes.make(body, exchange, routing_key, mandatory, headers, message_id, properties)

@@ -141,7 +141,11 @@ class RpcServer:
                 for task in self._tasks:
                     task.cancel()
         while feed.items and len(self._tasks) < self._concurrency and not self._stopping:
-            task = asyncio.create_task(self._serve(feed.items.popleft()), name="leveret-rpc-request")
+            request = feed.items.popleft()
+            if request.is_stale:
+                # It comes again on another channel.
+                continue
+            task = asyncio.create_task(self._serve(request), name="leveret-rpc-request")
             self._tasks.add(task)
             self.counters.in_hand += 1
             task.add_done_callback(self._served)
