@@ -22,11 +22,11 @@ FUZZ_SUITES := $(wildcard $(addprefix tests/,property fuzz))
 CHECKED := src tests benchmarks distributions setup.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test test-compiled test-pure test-oracle bench crash lint format docs fuzz coverage client-wheel pins deps-system clean
+.PHONY: help run install test test-compiled test-pure test-oracle bench crash client-adversity lint format docs fuzz coverage client-wheel pins deps-system clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: install ## start a broker on 127.0.0.1:5672 (ARGS="--port 5673" to change)
 	@exec $(BIN)/leveret serve --host 127.0.0.1 --port 5672 $(ARGS)
@@ -55,6 +55,9 @@ bench: $(VENV)/.installed ## side by side with RabbitMQ where installed (ARGS="-
 
 crash: $(VENV)/.installed $(VENV)/.test ## 200 kills, 100 power losses, every disk fault, 10,000 flipped bits; as root
 	LEVERET_CRASH_CYCLES=200 LEVERET_CRASH_POWER_CYCLES=100 LEVERET_CRASH_FLIPS=10000 $(BIN)/python -m pytest --timeout=3600 tests/crash $(ARGS)
+
+client-adversity: $(VENV)/.installed $(VENV)/.test ## the client: faults at every step, 20 kills of the broker, 1,000 reconnects under load
+	LEVERET_CLIENT_ADVERSITY=all LEVERET_CLIENT_KILLS=20 LEVERET_CLIENT_RECONNECTS=1000 $(BIN)/python -m pytest --timeout=3600 tests/client/adversity $(ARGS)
 
 lint: $(VENV)/.run $(VENV)/.test $(VENV)/.dev ## ruff, mypy, import rules
 	$(BIN)/ruff check $(CHECKED)

@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from tests.client.adversity.compact import Compact
 from tests.client.adversity.ledger import Ledger
@@ -49,5 +49,5 @@ async def good_steps(proxy: Proxy) -> list[Step]:
     return proxy.steps()
 
 
-def tasks_left(before: set[asyncio.Task[object]]) -> list[str]:
+def tasks_left(before: set[asyncio.Task[Any] | None]) -> list[str]:
     return [f"task left: {task!r}" for task in asyncio.all_tasks() - before]

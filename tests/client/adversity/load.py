@@ -1,9 +1,9 @@
 """A client at work while the world breaks: producers, consumers with retries, a queue that the broker names, questions.
 
-    async with Load(proxy.url, ledger) as load:
-        ...                              # faults
-        await load.settle()              # all is well again: everything that was promised must come true
-    check(ledger, load.findings)"""
+async with Load(proxy.url, ledger) as load:
+    ...                              # faults
+    await load.settle()              # all is well again: everything that was promised must come true
+check(ledger, load.findings)"""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ CLOSE_S: Final = 15.0
 class Load:
     """`exact` adds what only Leveret promises when a broker dies: dead letters that are safe, and messages once."""
 
-    def __init__(self, url: str, ledger: Ledger, *, exact: bool = True, deadline_s: float = 20.0, **options: Any) -> None:
+    def __init__(
+        self, url: str, ledger: Ledger, *, exact: bool = True, deadline_s: float = 20.0, **options: Any
+    ) -> None:
         self.url = url
         self.ledger = ledger
         self.exact = exact

@@ -110,7 +110,9 @@ class Publisher:
             await asyncio.sleep(PAUSE_S)
 
 
-async def ask_on(connection: Connection, queue: str, ledger: Ledger, stopping: asyncio.Event, deadline_s: float) -> None:
+async def ask_on(
+    connection: Connection, queue: str, ledger: Ledger, stopping: asyncio.Event, deadline_s: float
+) -> None:
     """Questions with answers that can be checked."""
     number = 0
     async with connection.rpc() as rpc:

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from tests.client.adversity.cases import SEED
-from tests.client.adversity.checkers import check
+from tests.client.adversity.checkers import check, summary
 from tests.client.adversity.ledger import Ledger
 from tests.client.adversity.load import Load
 from tests.client.leaks import no_leaks
@@ -51,6 +51,8 @@ async def tormented(
         await asyncio.sleep(LIFE_S_MIN)
         await load.settle()
     assert load.connection.reconnects_total >= times
+    # It was a load.
+    assert len(ledger.confirmed) > 100 * times and ledger.answers_total > 0, summary(ledger)
     return load
 
 

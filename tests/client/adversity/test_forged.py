@@ -1,4 +1,4 @@
-"""A broker that seems to say what it must not, or does not say what it must: the client does not believe it for long."""
+"""A broker that seems to say what it must not, or does not say what it must: the client believes it not for long."""
 
 from __future__ import annotations
 
@@ -115,9 +115,13 @@ def test_garbage_at_every_step(leveret_server: AmqpServer, garbage: Action) -> N
     async def main(proxy: Proxy) -> list[str]:
         steps = await good_steps(proxy)
         async with no_leaks():
-            wrong = await lives(proxy, sample(every_case(steps, (garbage,), ("before", "after")), SAMPLE), may_fail=False)
+            wrong = await lives(
+                proxy, sample(every_case(steps, (garbage,), ("before", "after")), SAMPLE), may_fail=False
+            )
             # In the middle it may look like a long frame of which most is still to come: deadlines are for that.
-            return wrong + await lives(proxy, sample(every_case(steps, (garbage,), ("middle",)), SAMPLE // 4), may_fail=True)
+            return wrong + await lives(
+                proxy, sample(every_case(steps, (garbage,), ("middle",)), SAMPLE // 4), may_fail=True
+            )
 
     with Proxy((leveret_server.host, leveret_server.port)) as proxy:
         wrong = asyncio.run(main(proxy))
@@ -148,7 +152,10 @@ def test_a_confirm_that_does_not_come(leveret_server: AmqpServer) -> None:
             producer = connection.producer("", queue)
             await producer.publish(b"before")
             struck = proxy.at(Step("server", "basic.ack"), DROP_FRAME)
-            with pytest.raises(DeadlineExceeded, match="was sent, and may have arrived"), ledger.bounded("publish", 0.3):
+            with (
+                pytest.raises(DeadlineExceeded, match="was sent, and may have arrived"),
+                ledger.bounded("publish", 0.3),
+            ):
                 await producer.publish(b"unanswered", deadline_s=0.3)
             assert struck.is_set()
             await producer.publish(b"after", deadline_s=5)

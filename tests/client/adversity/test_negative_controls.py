@@ -1,4 +1,4 @@
-"""The checkers turn red when the client lies: the same loads and faults, with the mistakes that they are there to find."""
+"""The checkers turn red when the client lies: the same loads and faults, with the mistakes that they must find."""
 
 from __future__ import annotations
 
