@@ -236,7 +236,7 @@ class Link(asyncio.BufferedProtocol):
 
     def _refuse(self, error: HardError) -> None:
         """The broker sent what makes no sense: it is told, and believed no more."""
-        log.error("the broker sent what makes no sense", extra={"reason": error.text})
+        log.error("the broker sent what makes no sense: %s", error.text, extra={"reason": error.text})
         self.send(0, ConnectionClose(error.code, "the client cannot read this"))
         self._flush()
         self.fail(ConnectionLost(f"the broker sent what makes no sense: {error.text}"), orderly=True)
