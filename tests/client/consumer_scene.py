@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from leveret.client import Connection, Consumer, connect, events
+from leveret.client import Connection, connect, events
 from leveret.core.client.outgoing import MANDATORY, Outgoing, make_address
 from leveret.core.properties import encode_properties
 from leveret.wire.queue_methods import QueueDeclare, QueueDelete
@@ -154,17 +154,3 @@ async def taken(messages: AsyncIterator[T], count: int, ack: bool = False) -> li
 
 def bodies(deliveries: Iterable[Any]) -> list[bytes]:
     return [delivery.body for delivery in deliveries]
-
-
-class Ledger:
-    """What handlers saw."""
-
-    def __init__(self, consumer: Consumer[Any], stop_after: int) -> None:
-        self.seen: list[bytes] = []
-        self._consumer = consumer
-        self._stop_after = stop_after
-
-    def note(self, body: bytes) -> None:
-        self.seen.append(body)
-        if len(self.seen) == self._stop_after:
-            self._consumer.stop_soon()

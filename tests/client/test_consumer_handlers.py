@@ -5,18 +5,33 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from typing import Any
 
 import msgspec
 import pytest
 
-from leveret.client import Delivery, Reject, Requeue
+from leveret.client import Consumer, Delivery, Reject, Requeue, RetryLater
 from tests.client.amqp_server import AmqpServer
-from tests.client.consumer_scene import Ledger, in_loop, numbered, placed, until
+from tests.client.consumer_scene import in_loop, numbered, placed, until
 
 
 class Order(msgspec.Struct):
     number: int
     item: str = "coffee"
+
+
+class Ledger:
+    """What handlers saw."""
+
+    def __init__(self, consumer: Consumer[Any], stop_after: int) -> None:
+        self.seen: list[bytes] = []
+        self._consumer = consumer
+        self._stop_after = stop_after
+
+    def note(self, body: bytes) -> None:
+        self.seen.append(body)
+        if len(self.seen) == self._stop_after:
+            self._consumer.stop_soon()
 
 
 def test_each_is_handled_and_acknowledged(amqp_server: AmqpServer) -> None:
@@ -237,5 +252,108 @@ def test_brokers_that_count_deliveries(amqp_server: AmqpServer) -> None:
             await consumer.stop()
             await running
             assert seen == [0, 1, 2, 3]
+
+    in_loop(script())
+
+
+def test_what_a_handler_waits_for_may_be_cancelled(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, b"x") as place:
+            consumer = place.connection.consumer(place.queue, requeue_pause_s=0)
+            ledger = Ledger(consumer, 2)
+
+            async def handler(delivery: Delivery) -> None:
+                ledger.note(delivery.body)
+                if len(ledger.seen) == 1:
+                    future = asyncio.get_running_loop().create_future()
+                    future.cancel()
+                    await future
+
+            await consumer.run(handler)
+            assert (consumer.failed, consumer.acked) == (1, 1)
+
+    in_loop(script())
+
+
+def test_handlers_have_deadlines(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, b"x") as place:
+            consumer = place.connection.consumer(place.queue, requeue_pause_s=0)
+            ledger = Ledger(consumer, 2)
+
+            async def handler(delivery: Delivery) -> None:
+                ledger.note(delivery.body)
+                if len(ledger.seen) == 1:
+                    await asyncio.sleep(3600)
+
+            await consumer.run(handler, handler_deadline_s=0.05)
+            assert (consumer.failed, consumer.acked) == (1, 1)
+
+    in_loop(script())
+
+
+def test_a_connection_that_is_lost_under_a_handler(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, b"x") as place:
+            consumer = place.connection.consumer(place.queue)
+            ledger = Ledger(consumer, 2)
+
+            async def handler(delivery: Delivery) -> None:
+                if not ledger.seen:
+                    await place.cut()
+                ledger.note(delivery.body)
+
+            await consumer.run(handler, concurrency=1)
+            assert (consumer.stale, consumer.failed, consumer.acked) == (1, 0, 1)
+            await place.expect_depth(0)
+
+    in_loop(script())
+
+
+def test_a_failure_of_a_lost_connection_is_only_counted(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, b"x") as place:
+            consumer = place.connection.consumer(place.queue, requeue_pause_s=0)
+            ledger = Ledger(consumer, 2)
+
+            async def handler(delivery: Delivery) -> None:
+                ledger.note(delivery.body)
+                if len(ledger.seen) == 1:
+                    await place.cut()
+                    raise RetryLater("which is as Requeue without a plan")
+
+            await consumer.run(handler, concurrency=1)
+            assert (consumer.stale, consumer.failed, consumer.acked, consumer.nacked) == (1, 1, 1, 0)
+
+    in_loop(script())
+
+
+def test_no_ack_settles_nothing(amqp_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(amqp_server, *numbered(2)) as place:
+            consumer = place.connection.consumer(place.queue, no_ack=True)
+            ledger = Ledger(consumer, 2)
+
+            async def handler(delivery: Delivery) -> None:
+                ledger.note(delivery.body)
+                raise ValueError("it is gone all the same")
+
+            await consumer.run(handler)
+            assert (consumer.failed, consumer.acked, consumer.nacked) == (2, 0, 0)
+            await place.expect_depth(0)
+
+    in_loop(script())
+
+
+def test_what_makes_no_sense(leveret_server: AmqpServer) -> None:
+    async def script() -> None:
+        async with placed(leveret_server) as place:
+            consumer = place.connection.consumer(place.queue)
+            with pytest.raises(TypeError, match="cannot be called"):
+                await consumer.run("not a function")  # type: ignore[arg-type]
+            with pytest.raises(ValueError, match="concurrency"):
+                await consumer.run(print, concurrency=0)
+            with pytest.raises(TypeError, match="no option speed"):
+                place.connection.consumer(place.queue, speed=9)
 
     in_loop(script())

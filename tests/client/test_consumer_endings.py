@@ -1,4 +1,4 @@
-"""Consumers with handlers: how they end, in good order and otherwise."""
+"""How consumers with handlers end: in good order, at a deadline, by a signal, by a handler, with their connection."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import signal
 
 import pytest
 
-from leveret.client import ClientClosed, Delivery, RetryLater, connect
+from leveret.client import ClientClosed, Delivery, connect
 from tests.client.amqp_server import AmqpServer
-from tests.client.consumer_scene import Ledger, in_loop, numbered, placed, until
+from tests.client.consumer_scene import in_loop, numbered, placed, until
 
 
 def test_the_end_in_good_order(amqp_server: AmqpServer) -> None:
@@ -141,78 +141,6 @@ def test_a_run_that_is_cancelled_puts_back_what_it_had(amqp_server: AmqpServer) 
     in_loop(script())
 
 
-def test_what_a_handler_waits_for_may_be_cancelled(amqp_server: AmqpServer) -> None:
-    async def script() -> None:
-        async with placed(amqp_server, b"x") as place:
-            consumer = place.connection.consumer(place.queue, requeue_pause_s=0)
-            ledger = Ledger(consumer, 2)
-
-            async def handler(delivery: Delivery) -> None:
-                ledger.note(delivery.body)
-                if len(ledger.seen) == 1:
-                    future = asyncio.get_running_loop().create_future()
-                    future.cancel()
-                    await future
-
-            await consumer.run(handler)
-            assert (consumer.failed, consumer.acked) == (1, 1)
-
-    in_loop(script())
-
-
-def test_handlers_have_deadlines(amqp_server: AmqpServer) -> None:
-    async def script() -> None:
-        async with placed(amqp_server, b"x") as place:
-            consumer = place.connection.consumer(place.queue, requeue_pause_s=0)
-            ledger = Ledger(consumer, 2)
-
-            async def handler(delivery: Delivery) -> None:
-                ledger.note(delivery.body)
-                if len(ledger.seen) == 1:
-                    await asyncio.sleep(3600)
-
-            await consumer.run(handler, handler_deadline_s=0.05)
-            assert (consumer.failed, consumer.acked) == (1, 1)
-
-    in_loop(script())
-
-
-def test_a_connection_that_is_lost_under_a_handler(amqp_server: AmqpServer) -> None:
-    async def script() -> None:
-        async with placed(amqp_server, b"x") as place:
-            consumer = place.connection.consumer(place.queue)
-            ledger = Ledger(consumer, 2)
-
-            async def handler(delivery: Delivery) -> None:
-                if not ledger.seen:
-                    await place.cut()
-                ledger.note(delivery.body)
-
-            await consumer.run(handler, concurrency=1)
-            assert (consumer.stale, consumer.failed, consumer.acked) == (1, 0, 1)
-            await place.expect_depth(0)
-
-    in_loop(script())
-
-
-def test_a_failure_of_a_lost_connection_is_only_counted(amqp_server: AmqpServer) -> None:
-    async def script() -> None:
-        async with placed(amqp_server, b"x") as place:
-            consumer = place.connection.consumer(place.queue, requeue_pause_s=0)
-            ledger = Ledger(consumer, 2)
-
-            async def handler(delivery: Delivery) -> None:
-                ledger.note(delivery.body)
-                if len(ledger.seen) == 1:
-                    await place.cut()
-                    raise RetryLater("which is as Requeue without a plan")
-
-            await consumer.run(handler, concurrency=1)
-            assert (consumer.stale, consumer.failed, consumer.acked, consumer.nacked) == (1, 1, 1, 0)
-
-    in_loop(script())
-
-
 def test_a_connection_that_is_closed_lets_handlers_finish(amqp_server: AmqpServer) -> None:
     async def script() -> None:
         async with placed(amqp_server, *numbered(3)) as place:
@@ -231,36 +159,5 @@ def test_a_connection_that_is_closed_lets_handlers_finish(amqp_server: AmqpServe
                 await running
             assert done == [b"0"]
             await place.expect_depth(2)
-
-    in_loop(script())
-
-
-def test_no_ack_settles_nothing(amqp_server: AmqpServer) -> None:
-    async def script() -> None:
-        async with placed(amqp_server, *numbered(2)) as place:
-            consumer = place.connection.consumer(place.queue, no_ack=True)
-            ledger = Ledger(consumer, 2)
-
-            async def handler(delivery: Delivery) -> None:
-                ledger.note(delivery.body)
-                raise ValueError("it is gone all the same")
-
-            await consumer.run(handler)
-            assert (consumer.failed, consumer.acked, consumer.nacked) == (2, 0, 0)
-            await place.expect_depth(0)
-
-    in_loop(script())
-
-
-def test_what_makes_no_sense(leveret_server: AmqpServer) -> None:
-    async def script() -> None:
-        async with placed(leveret_server) as place:
-            consumer = place.connection.consumer(place.queue)
-            with pytest.raises(TypeError, match="cannot be called"):
-                await consumer.run("not a function")  # type: ignore[arg-type]
-            with pytest.raises(ValueError, match="concurrency"):
-                await consumer.run(print, concurrency=0)
-            with pytest.raises(TypeError, match="no option speed"):
-                place.connection.consumer(place.queue, speed=9)
 
     in_loop(script())
