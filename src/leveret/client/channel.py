@@ -315,4 +315,4 @@ def _answers(question: int, answer: Any) -> bool:
     """Whether this can be the answer: another one would be somebody else's, and so would all that follow."""
     if isinstance(answer, Delivery):
         return question == BasicGet.METHOD
-    return answer.METHOD == question + 1 or (question, answer.METHOD) in ODD_ANSWERS
+    return question + 1 == answer.METHOD or (question, answer.METHOD) in ODD_ANSWERS
