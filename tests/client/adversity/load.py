@@ -28,7 +28,8 @@ OPTIONS: Final[dict[str, Any]] = {
     "close_deadline_s": 2.0,
     "wait_s": 10.0,
 }
-SETTLE_S: Final = 30.0
+# Without anything that comes.
+SETTLE_S: Final = 15.0
 RETRY_DELAY_S: Final = 0.05
 CLOSE_S: Final = 15.0
 
@@ -117,14 +118,15 @@ class Load:
         producer = self.connection.producer
         listened = self._publisher("heard", "listener")
         # The queue of the listener goes with its connection, and what is in it as well.
-        listened.counts = False
+        listened.counts = listened.is_consumed = False
         self._start(listened.one_by_one(producer(self.fan)))
         self._start(self._publisher("single", self.work).one_by_one(producer("", self.work), self.say))
         self._start(self._publisher("future", self.plain).by_futures(producer("", self.plain)))
         self._start(self._publisher("batch", self.plain).by_batches(producer("", self.plain)))
         if self.exact:
-            once = producer("", self.once, deduplicate=True)
-            self._start(self._publisher("once", self.once).one_by_one(once))
+            once = self._publisher("once", self.once)
+            once.is_consumed = False
+            self._start(once.one_by_one(producer("", self.once, deduplicate=True)))
         self._start(ask_on(self.connection, self.asked, self.ledger, self.stopping, self.deadline_s))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -171,14 +173,18 @@ class Load:
             publisher.confirmed(message)
 
     async def _processed(self, seconds: float) -> None:
-        """Waits until nothing is missing; what then still is, the checkers find."""
-        end = asyncio.get_running_loop().time() + seconds
-        ledger = self.ledger
-        while asyncio.get_running_loop().time() < end:
-            wanted = (one for one in ledger.confirmed if ledger.attempts[one].queue != self.once)
-            if ledger.processed.issuperset(wanted):
+        """Waits until nothing is missing, or nothing has come for so long; what then still is, the checkers find."""
+        ledger, loop = self.ledger, asyncio.get_running_loop()
+        missing = {one for one in ledger.confirmed if ledger.attempts[one].queue != self.once}
+        end = loop.time() + seconds
+        while loop.time() < end:
+            before = len(missing)
+            missing -= ledger.processed
+            if not missing:
                 return
-            await asyncio.sleep(0.02)
+            if len(missing) < before:
+                end = loop.time() + seconds
+            await asyncio.sleep(0.05)
 
     async def _delete(self) -> None:
         for task in self._reading.values():

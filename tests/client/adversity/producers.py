@@ -9,8 +9,11 @@ from typing import Any, Final
 from leveret.client import BatchFailed, ClientError, Connection, DeadlineExceeded, Producer
 from tests.client.adversity.ledger import Attempt, Ledger, MessageId, body_of
 
-# Between two bursts: the machine has other work.
+# Between two bursts: the machine has other work. Where nobody consumes before the end the pause is longer.
 PAUSE_S: Final = 0.004
+LONG_PAUSE_S: Final = 0.03
+# How many confirmed messages may wait for their consumer.
+AHEAD_MAX: Final = 500
 BURST: Final = 5
 # Far more than a frame's worth now and then, so that faults find half a body, too.
 LARGE_EVERY: Final = 50
@@ -33,8 +36,10 @@ class Publisher:
         self.stopping = stopping
         self.deadline_s = deadline_s
         self.count = 0
-        # Whether what it was promised is a promise that the message will be consumed.
+        self.confirmed_count = 0
+        # Whether what it was promised is a promise that the message will be consumed, and whether that happens soon.
         self.counts = True
+        self.is_consumed = True
 
     def attempt(self) -> tuple[MessageId, bytes]:
         message = MessageId(self.name, self.count)
@@ -44,6 +49,19 @@ class Publisher:
 
     def confirmed(self, message: MessageId) -> None:
         self.ledger.attempts[message].is_confirmed = self.counts
+        self.confirmed_count += 1
+
+    async def pause(self) -> None:
+        if not self.is_consumed:
+            await asyncio.sleep(LONG_PAUSE_S)
+            return
+        await asyncio.sleep(PAUSE_S)
+        while self._is_ahead and not self.stopping.is_set():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(PAUSE_S)
+
+    @property
+    def _is_ahead(self) -> bool:
+        return self.confirmed_count - self.ledger.processed_count[self.name] > AHEAD_MAX
 
     def failed(self, message: MessageId, error: BaseException) -> None:
         """Only that it took too long is an excuse."""
@@ -65,7 +83,7 @@ class Publisher:
 
         while not self.stopping.is_set():
             await asyncio.gather(*(one() for _ in range(BURST)))
-            await asyncio.sleep(PAUSE_S)
+            await self.pause()
 
     async def by_futures(self, producer: Producer) -> None:
         async def answer(message: MessageId, confirmation: Any, outgoing: Any) -> None:
@@ -87,7 +105,7 @@ class Publisher:
                             answers.create_task(answer(message, confirmation, confirmation.message))
                     except ClientError as error:
                         self.failed(message, error)
-                await asyncio.sleep(PAUSE_S)
+                await self.pause()
 
     async def by_batches(self, producer: Producer) -> None:
         while not self.stopping.is_set():
@@ -107,7 +125,7 @@ class Publisher:
                     self.failed(message, failures[index])
                 elif index < unsent_from:
                     self.confirmed(message)
-            await asyncio.sleep(PAUSE_S)
+            await self.pause()
 
 
 async def ask_on(
