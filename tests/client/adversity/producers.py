@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -18,6 +19,9 @@ BURST: Final = 5
 # Far more than a frame's worth now and then, so that faults find half a body, too.
 LARGE_EVERY: Final = 50
 LARGE_BYTES: Final = 200_000
+
+# The longest that one waits who gives up.
+IMPATIENCE_S: Final = 0.02
 
 Say = Callable[[Producer, bytes], Awaitable[None]]
 
@@ -78,6 +82,25 @@ class Publisher:
                 with self.ledger.bounded(f"publish by {self.name}", self.deadline_s):
                     await say(producer, body)
                     self.confirmed(message)
+            except ClientError as error:
+                self.failed(message, error)
+
+        while not self.stopping.is_set():
+            await asyncio.gather(*(one() for _ in range(BURST)))
+            await self.pause()
+
+    async def impatiently(self, producer: Producer, dice: random.Random) -> None:
+        """Gives up most messages at some moment between the publish and the answer."""
+
+        async def one() -> None:
+            message, body = self.attempt()
+            try:
+                with self.ledger.bounded(f"publish by {self.name}", self.deadline_s):
+                    async with asyncio.timeout(dice.random() * IMPATIENCE_S):
+                        await producer.publish(body)
+                    self.confirmed(message)
+            except TimeoutError as error:
+                self.ledger.attempts[message].error = repr(error)
             except ClientError as error:
                 self.failed(message, error)
 
