@@ -222,6 +222,6 @@ def test_a_peer_that_does_not_read_is_noticed_as_congestion(proxy: Proxy, loop_f
             await waiting
             answer = await channel.call(QueueDeclare(queue, passive=True))
             assert answer.message_count == sent
-            assert link.pending_bytes == 0
+            assert (link.pending_bytes, link._outbox.congested) == (0, False)
 
     play(scene(), loop_factory)

@@ -77,7 +77,9 @@ class ChannelKeeper:
                     self.trouble = str(error)
                 except ClientError as error:
                     self.trouble = str(error)
-                    log.warning("no channel for a producer", extra={"reason": self.trouble, "pause_s": pause})
+                    log.warning(
+                        "no channel for a producer: %s", self.trouble, extra={"reason": self.trouble, "pause_s": pause}
+                    )
                     await asyncio.sleep(pause)
                     pause = min(pause * 2, PAUSE_MAX_S)
         finally:

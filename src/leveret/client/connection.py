@@ -275,7 +275,9 @@ class Connection:
             failures.append((str(address), str(failure)))
             self._last_reason = str(failure)
             pause = self._recovery.failed(self._loop.time())
-            log.warning("no connection", extra={"address": str(address), "reason": str(failure), "pause_s": pause})
+            log.warning(
+                "no connection: %s", failure, extra={"address": str(address), "reason": str(failure), "pause_s": pause}
+            )
             self.tell(events.AttemptFailed(str(address), str(failure), pause or 0.0))
             if pause is None:
                 return None
@@ -297,7 +299,7 @@ class Connection:
                 await part.restore(link)
             except ClientError as error:
                 problem = error
-                log.error("not restored", extra={"part": part.name, "reason": str(error)})
+                log.error("not restored: %s", error, extra={"part": part.name, "reason": str(error)})
             except Exception as error:
                 # A mistake of ours; the others go on nevertheless.
                 problem = error
@@ -340,7 +342,7 @@ class Connection:
         self._opened.clear()
         self._last_reason = str(reason)
         pause = self._recovery.lost(self._loop.time())
-        log.warning("the connection is lost", extra={"address": str(self.address), "reason": str(reason)})
+        log.warning("the connection is lost: %s", reason, extra={"address": str(self.address), "reason": str(reason)})
         self.tell(events.Lost(str(reason)))
         for part in list(self._parts):
             part.lost(reason)

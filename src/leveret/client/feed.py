@@ -193,7 +193,9 @@ class Feed:
         until = loop.time() + self._patience_s
         pause = PAUSE_MIN_S
         while not (isinstance(reason, ChannelClosed) and reason.code in HOPELESS) and loop.time() + pause < until:
-            log.warning("consuming again", extra={"queue": self.queue, "reason": str(reason), "pause_s": pause})
+            log.warning(
+                "consuming again: %s", reason, extra={"queue": self.queue, "reason": str(reason), "pause_s": pause}
+            )
             await asyncio.sleep(pause)
             pause = min(2 * pause, PAUSE_MAX_S)
             try:
@@ -204,5 +206,5 @@ class Feed:
                 return
             except ClientError as error:
                 reason = error
-        log.error("consuming is given up", extra={"queue": self.queue, "reason": str(reason)})
+        log.error("consuming is given up: %s", reason, extra={"queue": self.queue, "reason": str(reason)})
         self._end(reason)

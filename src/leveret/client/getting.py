@@ -5,12 +5,11 @@ channel on which it was asked. So a channel is used again only when nothing of i
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from leveret.client.channel import Channel
 from leveret.client.deadline import within
-from leveret.client.errors import ClientClosed, ConnectionLost
+from leveret.client.errors import ConnectionLost
 from leveret.core.client.delivery import Delivery
 
 if TYPE_CHECKING:
@@ -43,10 +42,6 @@ class Getter:
                 # What needs no answer may be gone for good, so its user is told.
                 if no_ack:
                     raise
-            except asyncio.CancelledError:
-                # A message may come yet: it goes back into its queue with the channel.
-                channel.give_up(ClientClosed("nobody waits for the answer any more"))
-                raise
             finally:
                 self._busy[channel] -= 1
                 if not self._busy[channel]:

@@ -39,30 +39,28 @@ NOT_OUR_LOGIN = ("limit (", " is down", "negotiated ")
 async def open_link(address: Address, options: Options) -> Link:
     """Raises ConnectionFailed with the reason, or AuthenticationFailed."""
     loop = asyncio.get_running_loop()
-    link: Link | None = None
+    # Made here, so that it can be ended whatever becomes of the socket.
+    link = Link(loop)
     try:
         async with asyncio.timeout(options.connect_deadline_s):
             tls: dict[str, Any] = {}
             if address.tls:
                 tls = {"ssl": options.tls_context(), "server_hostname": options.server_name or address.host}
-            _, link = await loop.create_connection(lambda: Link(loop), address.host, address.port, **tls)
+            await loop.create_connection(lambda: link, address.host, address.port, **tls)
             await _log_in(link, address, options)
             return link
     except TimeoutError:
         failure: ClientError = ConnectionFailed(f"{address} did not answer within {options.connect_deadline_s:g} s")
-        if link is not None:
-            link.fail(failure)
+        link.fail(failure)
         raise failure from None
     except (OSError, UnicodeError) as error:
         # Of TLS, too: what is wrong with a certificate stands in its text. UnicodeError is of names that are none.
-        if link is not None:
-            link.fail(ConnectionLost("the handshake was given up"))
+        link.fail(ConnectionLost("the handshake was given up"))
         raise ConnectionFailed(f"{address} cannot be reached: {getattr(error, 'strerror', None) or error}") from error
     except ConnectionLost as error:
         raise _explained(error, address) from error
     except BaseException:
-        if link is not None:
-            link.fail(ConnectionLost("the handshake was given up"))
+        link.fail(ConnectionLost("the handshake was given up"))
         raise
 
 

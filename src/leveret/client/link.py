@@ -149,16 +149,16 @@ class Link(asyncio.BufferedProtocol):
         self._flush_planned = False
         self._dirty.clear()
         outbox = self._outbox
-        outbox.calm_down()
         if self._transport is None or self.ended.done():
             outbox.discard()
-            return
-        while not self._is_paused and outbox.pending():
+        while self._transport is not None and not self._is_paused and outbox.pending():
             data = b"".join(outbox.views(PIECES_AT_ONCE))
             outbox.sent(len(data))
             self._transport.write(data)
-        if self._heartbeat is not None:
-            self._heartbeat.sent()
+            if self._heartbeat is not None:
+                self._heartbeat.sent()
+        # After that, so that it is congested only while something waits.
+        outbox.calm_down()
 
     @property
     def pending_bytes(self) -> int:
@@ -236,7 +236,7 @@ class Link(asyncio.BufferedProtocol):
 
     def _refuse(self, error: HardError) -> None:
         """The broker sent what makes no sense: it is told, and believed no more."""
-        log.error("the broker sent what makes no sense", extra={"reason": error.text})
+        log.error("the broker sent what makes no sense: %s", error.text, extra={"reason": error.text})
         self.send(0, ConnectionClose(error.code, "the client cannot read this"))
         self._flush()
         self.fail(ConnectionLost(f"the broker sent what makes no sense: {error.text}"), orderly=True)

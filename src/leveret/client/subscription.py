@@ -328,7 +328,7 @@ class Subscription:
         """The link is there, but the broker delivers no more to us."""
         if not self.is_started or self.is_over:
             return
-        log.warning("the consumer fell", extra={"queue": self.queue_name, "reason": str(reason)})
+        log.warning("the consumer fell: %s", reason, extra={"queue": self.queue_name, "reason": str(reason)})
         is_gone = isinstance(reason, ConsumerCancelled) or (
             isinstance(reason, ChannelClosed) and reason.code == NOT_FOUND
         )
@@ -373,7 +373,7 @@ class Subscription:
         """For good, and not by its user."""
         if self.is_over:
             return
-        log.error("the consumer ended", extra={"queue": self.queue_name, "reason": str(reason)})
+        log.error("the consumer ended: %s", reason, extra={"queue": self.queue_name, "reason": str(reason)})
         self.ended_by = reason
         self.finish()
         self._connection.detach(self)
