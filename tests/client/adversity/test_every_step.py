@@ -113,7 +113,7 @@ def test_an_end_at_every_step(amqp_server: AmqpServer) -> None:
 
 
 def test_an_end_at_every_step_on_uvloop(leveret_server: AmqpServer) -> None:
-    with Proxy((leveret_server.host, leveret_server.port)) as proxy:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            wrong = runner.run(end_everywhere(proxy, SAMPLE // 2))
+    target = (leveret_server.host, leveret_server.port)
+    with Proxy(target) as proxy, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        wrong = runner.run(end_everywhere(proxy, SAMPLE // 2))
     assert not wrong, shortened(wrong)
