@@ -45,7 +45,7 @@ class Reader:
             async for delivery in consumer:
                 message = self.see(delivery)
                 if message is not None:
-                    self.ledger.processed.add(message)
+                    self.ledger.finish(message)
                 try:
                     delivery.ack()
                 except StaleDelivery:
@@ -66,7 +66,7 @@ class Reader:
                 return
             if retry is not None and not was_retried and zlib.crc32(delivery.body[:40]) % FAILS_ONE_OF == 0:
                 raise RuntimeError("not this time")
-            self.ledger.processed.add(message)
+            self.ledger.finish(message)
 
         options: dict[str, Any] = {} if retry is None else {"retry": retry}
         consumer = self.connection.consumer(self.queue, prefetch=PREFETCH, **options)

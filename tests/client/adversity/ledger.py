@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -71,8 +72,9 @@ class Wait(NamedTuple):
 class Ledger:
     attempts: dict[MessageId, Attempt] = field(default_factory=dict)
     sightings: list[Sighting] = field(default_factory=list)
-    # Worked on to the end.
+    # Worked on to the end; and how many of each producer.
     processed: set[MessageId] = field(default_factory=set)
+    processed_count: Counter[str] = field(default_factory=Counter)
     # In the parking lot at the end: not lost, but nothing that the load wants.
     parked: set[MessageId] = field(default_factory=set)
     damaged: list[str] = field(default_factory=list)
@@ -93,6 +95,11 @@ class Ledger:
 
     def see(self, sighting: Sighting) -> None:
         self.sightings.append(sighting)
+
+    def finish(self, message: MessageId) -> None:
+        if message not in self.processed:
+            self.processed.add(message)
+            self.processed_count[message.producer] += 1
 
     @contextmanager
     def bounded(self, what: str, deadline_s: float) -> Iterator[None]:

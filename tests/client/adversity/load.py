@@ -8,12 +8,13 @@ check(ledger, load.findings)"""
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Final, Self
 
-from leveret.client import Connection, connect
+from leveret.client import Connection, Producer, connect
 from leveret.client.topology import Binding, Exchange, Queue, Retry
 from tests.client.adversity.checkers import twice
 from tests.client.adversity.consumers import Reader, double, drained
@@ -28,7 +29,8 @@ OPTIONS: Final[dict[str, Any]] = {
     "close_deadline_s": 2.0,
     "wait_s": 10.0,
 }
-SETTLE_S: Final = 30.0
+# Without anything that comes.
+SETTLE_S: Final = 15.0
 RETRY_DELAY_S: Final = 0.05
 CLOSE_S: Final = 15.0
 
@@ -57,6 +59,7 @@ class Load:
         self.readers: dict[str, Reader] = {}
         self._reading: dict[str, asyncio.Task[None]] = {}
         self._publishing: list[asyncio.Task[None]] = []
+        self._producers: list[Producer] = []
         self._stack = AsyncExitStack()
         self._watch: asyncio.Task[None] | None = None
 
@@ -113,18 +116,26 @@ class Load:
     def _publisher(self, name: str, queue: str) -> Publisher:
         return Publisher(f"{name}-{queue}", queue, self.ledger, self.stopping, self.deadline_s)
 
+    def _producer(self, *where: str, **options: Any) -> Producer:
+        made = self.connection.producer(*where, **options)
+        self._producers.append(made)
+        return made
+
     def _publish(self) -> None:
-        producer = self.connection.producer
+        producer = self._producer
         listened = self._publisher("heard", "listener")
         # The queue of the listener goes with its connection, and what is in it as well.
-        listened.counts = False
+        listened.counts = listened.is_consumed = False
         self._start(listened.one_by_one(producer(self.fan)))
         self._start(self._publisher("single", self.work).one_by_one(producer("", self.work), self.say))
         self._start(self._publisher("future", self.plain).by_futures(producer("", self.plain)))
+        hasty = self._publisher("hasty", self.plain)
+        self._start(hasty.impatiently(producer("", self.plain, window=3), random.Random(self.plain)))
         self._start(self._publisher("batch", self.plain).by_batches(producer("", self.plain)))
         if self.exact:
-            once = producer("", self.once, deduplicate=True)
-            self._start(self._publisher("once", self.once).one_by_one(once))
+            once = self._publisher("once", self.once)
+            once.is_consumed = False
+            self._start(once.one_by_one(producer("", self.once, deduplicate=True)))
         self._start(ask_on(self.connection, self.asked, self.ledger, self.stopping, self.deadline_s))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -147,6 +158,7 @@ class Load:
             for ended in await asyncio.gather(*self._publishing, return_exceptions=True):
                 if isinstance(ended, BaseException):
                     self.findings.append(f"raised: {ended!r}")
+        self._find_leftovers()
         await self._prove_listener()
         await self._processed(SETTLE_S)
         for name, task in self._reading.items():
@@ -162,6 +174,16 @@ class Load:
             self.ledger.parked.update(await drained(self.connection, self.retry.parking_lot_name, self.ledger))
         await self._delete()
 
+    def _find_leftovers(self) -> None:
+        """Everybody was answered: no producer may still keep something, nor somebody stand in a line."""
+        for producer in self._producers:
+            if producer.in_flight or producer.in_flight_bytes or producer.waiting:
+                kept = f"{producer.in_flight} messages, {producer.in_flight_bytes} octets, {producer.waiting} waiting"
+                self.findings.append(f"kept: {producer.name} has {kept}")
+        pool = self.connection.pool.statistics
+        if pool.borrowed != len(self._producers) or pool.waiting or pool.opening:
+            self.findings.append(f"kept: {pool} with {len(self._producers)} producers")
+
     async def _prove_listener(self) -> None:
         """The queue that the broker names is bound, and consumed, under whatever name it has now."""
         publisher = self._publisher("proof", "listener")
@@ -171,14 +193,18 @@ class Load:
             publisher.confirmed(message)
 
     async def _processed(self, seconds: float) -> None:
-        """Waits until nothing is missing; what then still is, the checkers find."""
-        end = asyncio.get_running_loop().time() + seconds
-        ledger = self.ledger
-        while asyncio.get_running_loop().time() < end:
-            wanted = (one for one in ledger.confirmed if ledger.attempts[one].queue != self.once)
-            if ledger.processed.issuperset(wanted):
+        """Waits until nothing is missing, or nothing has come for so long; what then still is, the checkers find."""
+        ledger, loop = self.ledger, asyncio.get_running_loop()
+        missing = {one for one in ledger.confirmed if ledger.attempts[one].queue != self.once}
+        end = loop.time() + seconds
+        while loop.time() < end:
+            before = len(missing)
+            missing -= ledger.processed
+            if not missing:
                 return
-            await asyncio.sleep(0.02)
+            if len(missing) < before:
+                end = loop.time() + seconds
+            await asyncio.sleep(0.05)
 
     async def _delete(self) -> None:
         for task in self._reading.values():

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from leveret.client import BatchFailed, ClientError, Connection, DeadlineExceeded, Producer
 from tests.client.adversity.ledger import Attempt, Ledger, MessageId, body_of
 
-# Between two bursts: the machine has other work.
+# Between two bursts: the machine has other work. Where nobody consumes before the end the pause is longer.
 PAUSE_S: Final = 0.004
+LONG_PAUSE_S: Final = 0.03
+# How many confirmed messages may wait for their consumer.
+AHEAD_MAX: Final = 500
 BURST: Final = 5
 # Far more than a frame's worth now and then, so that faults find half a body, too.
 LARGE_EVERY: Final = 50
 LARGE_BYTES: Final = 200_000
+
+# The longest that one waits who gives up.
+IMPATIENCE_S: Final = 0.02
 
 Say = Callable[[Producer, bytes], Awaitable[None]]
 
@@ -33,8 +40,10 @@ class Publisher:
         self.stopping = stopping
         self.deadline_s = deadline_s
         self.count = 0
-        # Whether what it was promised is a promise that the message will be consumed.
+        self.confirmed_count = 0
+        # Whether what it was promised is a promise that the message will be consumed, and whether that happens soon.
         self.counts = True
+        self.is_consumed = True
 
     def attempt(self) -> tuple[MessageId, bytes]:
         message = MessageId(self.name, self.count)
@@ -44,6 +53,19 @@ class Publisher:
 
     def confirmed(self, message: MessageId) -> None:
         self.ledger.attempts[message].is_confirmed = self.counts
+        self.confirmed_count += 1
+
+    async def pause(self) -> None:
+        if not self.is_consumed:
+            await asyncio.sleep(LONG_PAUSE_S)
+            return
+        await asyncio.sleep(PAUSE_S)
+        while self._is_ahead and not self.stopping.is_set():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(PAUSE_S)
+
+    @property
+    def _is_ahead(self) -> bool:
+        return self.confirmed_count - self.ledger.processed_count[self.name] > AHEAD_MAX
 
     def failed(self, message: MessageId, error: BaseException) -> None:
         """Only that it took too long is an excuse."""
@@ -65,7 +87,26 @@ class Publisher:
 
         while not self.stopping.is_set():
             await asyncio.gather(*(one() for _ in range(BURST)))
-            await asyncio.sleep(PAUSE_S)
+            await self.pause()
+
+    async def impatiently(self, producer: Producer, dice: random.Random) -> None:
+        """Gives up most messages at some moment between the publish and the answer."""
+
+        async def one() -> None:
+            message, body = self.attempt()
+            try:
+                with self.ledger.bounded(f"publish by {self.name}", self.deadline_s):
+                    async with asyncio.timeout(dice.random() * IMPATIENCE_S):
+                        await producer.publish(body)
+                    self.confirmed(message)
+            except TimeoutError as error:
+                self.ledger.attempts[message].error = repr(error)
+            except ClientError as error:
+                self.failed(message, error)
+
+        while not self.stopping.is_set():
+            await asyncio.gather(*(one() for _ in range(BURST)))
+            await self.pause()
 
     async def by_futures(self, producer: Producer) -> None:
         async def answer(message: MessageId, confirmation: Any, outgoing: Any) -> None:
@@ -87,7 +128,7 @@ class Publisher:
                             answers.create_task(answer(message, confirmation, confirmation.message))
                     except ClientError as error:
                         self.failed(message, error)
-                await asyncio.sleep(PAUSE_S)
+                await self.pause()
 
     async def by_batches(self, producer: Producer) -> None:
         while not self.stopping.is_set():
@@ -107,7 +148,7 @@ class Publisher:
                     self.failed(message, failures[index])
                 elif index < unsent_from:
                     self.confirmed(message)
-            await asyncio.sleep(PAUSE_S)
+            await self.pause()
 
 
 async def ask_on(

@@ -6,13 +6,13 @@ import asyncio
 from typing import Final
 
 import pytest
+import uvloop
 
 from tests.client.adversity.cases import ALL, Case, every_case, good_steps, sample, tasks_left
 from tests.client.adversity.checkers import findings, shortened
 from tests.client.adversity.compact import Compact
 from tests.client.adversity.ledger import Ledger
 from tests.client.amqp_server import AmqpServer
-from tests.client.faults import Step
 from tests.client.leaks import no_leaks
 from tests.client.proxy import CUT, RESET, Proxy
 
@@ -91,21 +91,29 @@ def test_the_compact_life_takes_every_step(leveret_server: AmqpServer) -> None:
     assert {(step.side, step.name) for step in steps} >= SPOKEN
 
 
-def test_an_end_at_every_step(amqp_server: AmqpServer) -> None:
-    async def all_of_them(proxy: Proxy) -> tuple[list[Step], list[str], list[Case]]:
-        steps = await good_steps(proxy)
-        wrong: list[str] = []
-        missed = []
-        cases = sample(every_case(steps, (RESET, CUT)), SAMPLE)
-        async with no_leaks():
-            for case in cases:
-                struck, found = await strike(proxy, case)
-                wrong += found
-                if not struck:
-                    missed.append(case)
-        assert len(missed) <= MISSED_SHARE_MAX * len(cases), [str(case) for case in missed]
-        return steps, wrong, missed
+async def end_everywhere(proxy: Proxy, count: int) -> list[str]:
+    """What is wrong with so many lives, each with an end at another step."""
+    wrong: list[str] = []
+    missed = []
+    cases = sample(every_case(await good_steps(proxy), (RESET, CUT)), count)
+    async with no_leaks():
+        for case in cases:
+            struck, found = await strike(proxy, case)
+            wrong += found
+            if not struck:
+                missed.append(case)
+    assert len(missed) <= MISSED_SHARE_MAX * len(cases), [str(case) for case in missed]
+    return wrong
 
+
+def test_an_end_at_every_step(amqp_server: AmqpServer) -> None:
     with Proxy((amqp_server.host, amqp_server.port)) as proxy:
-        _, wrong, _ = asyncio.run(all_of_them(proxy))
+        wrong = asyncio.run(end_everywhere(proxy, SAMPLE))
+    assert not wrong, shortened(wrong)
+
+
+def test_an_end_at_every_step_on_uvloop(leveret_server: AmqpServer) -> None:
+    target = (leveret_server.host, leveret_server.port)
+    with Proxy(target) as proxy, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        wrong = runner.run(end_everywhere(proxy, SAMPLE // 2))
     assert not wrong, shortened(wrong)

@@ -96,5 +96,5 @@ def test_many_reconnects(broker: BrokerProcess) -> None:
     check(ledger, load.findings)
     # It was a load: every way of publishing has got something through.
     ways = {message.producer.partition("-")[0] for message in ledger.confirmed}
-    assert ways == {"single", "future", "batch", "once", "proof"}
+    assert ways >= {"single", "future", "batch", "once", "proof"}
     assert ledger.answers_total > 0
