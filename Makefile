@@ -15,7 +15,10 @@ WORKERS ?= 4
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
 
 SOURCES := pyproject.toml setup.py $(shell find src -name '*.py' -o -name '*.pxd' -o -name 'py.typed')
-PURE_SUITES := $(wildcard $(addprefix tests/,unit property conformance simulation fuzz examples))
+# Interpreted, the data plane is what matters: operators' tools and pages meet the compiled one alone.
+OPERATORS := $(foreach word,http cli ctl cve metrics pyrabbit2 rabbitmqadmin secrets tools,$(wildcard tests/conformance/test_*$(word)*.py))
+PURE_SUITES := $(wildcard $(addprefix tests/,unit property simulation fuzz)) \
+	$(filter-out $(OPERATORS),$(sort $(wildcard tests/conformance/test_*.py)))
 # What says how RabbitMQ behaves, and so holds for both.
 ORACLE_SUITES := tests/contract $(sort $(wildcard tests/conformance/test_http_*.py))
 FUZZ_SUITES := $(wildcard $(addprefix tests/,property fuzz))
