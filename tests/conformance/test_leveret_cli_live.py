@@ -55,14 +55,9 @@ def publish(api: Api, key: str, payload: str, **properties: Any) -> None:
 
 
 def spawned(*words: str, **more: Any) -> subprocess.Popen[str]:
-    # Tests that were started in the background ignore Ctrl-C, and what they start would inherit that.
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-m", "leveret", *words], stdout=subprocess.PIPE, text=True, cwd=ROOT, **more
-        )
-    finally:
-        signal.signal(signal.SIGINT, previous)
+    return subprocess.Popen(
+        [sys.executable, "-m", "leveret", *words], stdout=subprocess.PIPE, text=True, cwd=ROOT, **more
+    )
 
 
 def first_lines(process: subprocess.Popen[str], stir: Any) -> list[str]:
