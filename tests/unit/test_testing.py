@@ -96,8 +96,12 @@ def test_nothing_is_left_behind() -> None:
             lingering = RawClient(broker.host, broker.port).log_in()
         lingering.socket.close()
     gc.collect()
-    assert threading.active_count() == threads
-    assert descriptors() == open_before
+    # Those of other tests may be about to end, too.
+    deadline = time.monotonic() + 5
+    while threading.active_count() > threads and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= threads
+    assert descriptors() <= open_before
 
 
 def test_a_wrong_login_leaves_no_thread_behind() -> None:

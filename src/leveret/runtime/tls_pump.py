@@ -184,6 +184,13 @@ class TlsPump(Pump):
             self._open()
             super().resume_reading(0)
 
+    def was_reset(self) -> None:
+        if self._pauses & PAUSE_HANDSHAKE:
+            # What has come is about to be looked at, and may say why.
+            self._board.loop.call_soon(self.was_reset)
+        else:
+            super().was_reset()
+
     def _readable(self) -> None:
         sock = self._sock
         if sock is None or self.endpoint is None:
