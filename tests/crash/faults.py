@@ -23,6 +23,7 @@ WORDS: Final = (
     "short_every",
     "sync_delay_ms",
     "sync_hangs",
+    "syncs_fail",
     "sync_lies",
     "write_lies",
     "sync_count",

@@ -27,6 +27,7 @@ struct control {
     volatile int64_t short_every;      /* every so-manieth write takes only half; 0: none */
     volatile int64_t sync_delay_ms;
     volatile int64_t sync_hangs; /* not 0: a sync does not return */
+    volatile int64_t syncs_fail; /* not 0: every sync fails with EIO */
     volatile int64_t sync_lies;  /* not 0: a sync claims success and does nothing */
     volatile int64_t write_lies; /* not 0: a write claims success and does nothing */
     volatile int64_t sync_count, sync_failed_count, sync_hung_count;
@@ -214,8 +215,9 @@ static int synced(int fd, int (*real_sync)(int)) {
         __sync_add_and_fetch(&control->sync_hung_count, 1);
         while (control->sync_hangs) usleep(2000);
     }
-    int64_t fails_at = control->sync_fails_at;
-    if (fails_at > 0 && __sync_sub_and_fetch(&control->sync_fails_at, 1) == 0) {
+    int fails = control->syncs_fail != 0;
+    if (control->sync_fails_at > 0) fails |= __sync_sub_and_fetch(&control->sync_fails_at, 1) == 0;
+    if (fails) {
         __sync_add_and_fetch(&control->sync_failed_count, 1);
         settle_written(fd, 1);
         errno = EIO;

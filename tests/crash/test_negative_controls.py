@@ -70,11 +70,12 @@ def test_a_kill_finds_what_a_failed_sync_took(broken_broker: BrokerProcess, disk
     """What Linux has dropped is gone for good, whatever the next sync says."""
     broken_broker.start()
     with publisher_on(broken_broker.port) as client:
-        disk["sync_fails_at"] = 1
+        # All of them: a single one may be that of a file which is made ahead, and takes no message with it.
+        disk["syncs_fail"] = 1
         publish_batch(client, "taken")
         await_confirms(client, BATCH)
         broken_broker.kill()
-    assert disk["sync_failed_count"] == 1
+    assert disk["sync_failed_count"] > 0
     disk.mend()
     broken_broker.start()
     assert len(bodies_in_queue(broken_broker.port)) < BATCH
