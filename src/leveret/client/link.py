@@ -102,14 +102,19 @@ class Link(asyncio.BufferedProtocol):
         except HardError as error:
             problem = error
         # Also what stood before a mistake of the broker's: a message that is confirmed need not be sent again.
-        for lane in reader.take_answered():
-            if lane.owner is not None:
-                lane.owner(lane)
+        self._tell_answered(reader.take_answered())
         for sink in reader.take_woken():
             if sink.wake is not None:
                 sink.wake()
         if problem is not None:
             self._refuse(problem)
+
+    @staticmethod
+    def _tell_answered(lanes: list[Lane]) -> None:
+        """Whoever publishes on them may go on."""
+        for lane in lanes:
+            if lane.owner is not None:
+                lane.owner(lane)
 
     def eof_received(self) -> bool:
         self.fail(ConnectionLost("the broker hung up"))
@@ -158,7 +163,8 @@ class Link(asyncio.BufferedProtocol):
             if self._heartbeat is not None:
                 self._heartbeat.sent()
         # After that, so that it is congested only while something waits.
-        outbox.calm_down()
+        if outbox.calm_down():
+            self._tell_answered(list(self._reader.lanes.values()))
 
     @property
     def pending_bytes(self) -> int:

@@ -80,7 +80,7 @@ class Transit:
         if due < self._alarm_at:
             self.arm(due)
         self.counters.published += 1
-        if self.lane is not None and not self._waiting:
+        if self.lane is not None and not self._waiting and not self.lane.outbox.congested:
             try:
                 self.lane.publish(message)
             except ValueError as error:
@@ -98,7 +98,9 @@ class Transit:
         self._pump()
 
     def _pump(self) -> None:
-        while self._waiting and self.lane is not None:
+        """Writes what waits, as long as the socket takes it: what is written cannot be taken back when its time is
+        over, and would be kept in memory without being counted."""
+        while self._waiting and self.lane is not None and not self.lane.outbox.congested:
             if self._suspects:
                 if self.lane.unconfirmed:
                     return
@@ -116,7 +118,7 @@ class Transit:
     # ---- answers
 
     def answered(self, lane: Lane) -> None:
-        """The broker has answered for some. Called once for each chunk that it sends."""
+        """The broker has answered for some, or the socket takes more. Called once for each chunk that it sends."""
         confirmed = size = 0
         refused: list[Outgoing] = []
         for message in lane.take_settled():

@@ -158,6 +158,7 @@ class Load:
             for ended in await asyncio.gather(*self._publishing, return_exceptions=True):
                 if isinstance(ended, BaseException):
                     self.findings.append(f"raised: {ended!r}")
+        await self._channels_again()
         self._find_leftovers()
         await self._prove_listener()
         await self._processed(SETTLE_S)
@@ -173,6 +174,12 @@ class Load:
             assert self.retry is not None and self.retry.parking_lot_name is not None
             self.ledger.parked.update(await drained(self.connection, self.retry.parking_lot_name, self.ledger))
         await self._delete()
+
+    async def _channels_again(self) -> None:
+        """The last answer may have been an error, and the connection is only now coming back."""
+        with self.ledger.bounded("channels for all", self.deadline_s):
+            while self.connection.pool.statistics.opening:
+                await asyncio.sleep(0.01)
 
     def _find_leftovers(self) -> None:
         """Everybody was answered: no producer may still keep something, nor somebody stand in a line."""
