@@ -178,7 +178,7 @@ class Load:
     async def _channels_again(self) -> None:
         """The last answer may have been an error, and the connection is only now coming back."""
         with self.ledger.bounded("channels for all", self.deadline_s):
-            while self.connection.pool.statistics.opening:
+            while self.connection.pool.statistics.opening:  # noqa: ASYNC110 - of somebody else's state
                 await asyncio.sleep(0.01)
 
     def _find_leftovers(self) -> None:
