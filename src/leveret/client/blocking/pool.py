@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from leveret.client.blocking.channel import Channel
 from leveret.client.blocking.producer import Confirmation
-from leveret.client.blocking.way import Way
+from leveret.client.blocking.way import Face
 from leveret.client.message import Body, MessageProperties
 from leveret.client.pool import Pool as AsyncPool
 from leveret.client.pool import PoolStatistics
@@ -17,13 +17,9 @@ from leveret.client.pooled_channel import PooledChannel as AsyncPooledChannel
 __all__ = ["Pool", "PooledChannel"]
 
 
-class PooledChannel:
+class PooledChannel(Face[AsyncPooledChannel]):
     """A channel of the pool in one thread's hands. Nothing is sent again after a lost connection; that is what
     producers are for."""
-
-    def __init__(self, way: Way, inner: AsyncPooledChannel) -> None:
-        self._way = way
-        self._inner = inner
 
     @property
     def channel(self) -> Channel:
@@ -68,12 +64,8 @@ class PooledChannel:
         self._way.call(deadline_s, self._inner.wait_confirms, deadline_s)
 
 
-class Pool:
+class Pool(Face[AsyncPool]):
     """Use `connection.pool`."""
-
-    def __init__(self, way: Way, inner: AsyncPool) -> None:
-        self._way = way
-        self._inner = inner
 
     @property
     def statistics(self) -> PoolStatistics:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 
 from leveret.client.blocking.bridge import Bridge
 from leveret.client.blocking.channel import Delivery
-from leveret.client.blocking.way import Way
+from leveret.client.blocking.way import Face
 from leveret.client.rpc import Rpc as AsyncRpc
 from leveret.client.rpc import RpcCounters
 from leveret.client.rpc_server import STOP_DEADLINE_S, ServerCounters
@@ -21,12 +21,8 @@ __all__ = ["Rpc", "RpcServer", "plain_handler"]
 T = TypeVar("T")
 
 
-class Rpc:
+class Rpc(Face[AsyncRpc]):
     """Made by `connection.rpc()`. Any number of threads may call at once."""
-
-    def __init__(self, way: Way, inner: AsyncRpc) -> None:
-        self._way = way
-        self._inner = inner
 
     @property
     def counters(self) -> RpcCounters:
@@ -104,12 +100,8 @@ class Rpc:
         self.close()
 
 
-class RpcServer:
+class RpcServer(Face[AsyncRpcServer]):
     """Made by `connection.serve(queue, handler)`: the handler is called in threads, as many as `concurrency`."""
-
-    def __init__(self, way: Way, inner: AsyncRpcServer) -> None:
-        self._way = way
-        self._inner = inner
 
     @property
     def counters(self) -> ServerCounters:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TypeVar
+from typing import Self, TypeVar
 
-from leveret.client.blocking.way import Way
+from leveret.client.blocking.way import Face
 from leveret.client.stream import Stream as AsyncStream
 from leveret.client.stream import StreamCounters, StreamMessage
 from leveret.client.super_stream import SuperStream as AsyncSuperStream
@@ -16,14 +16,48 @@ __all__ = ["Stream", "SuperStream"]
 Inner = TypeVar("Inner", AsyncStream, AsyncSuperStream)
 
 
-class Stream:
+class Reader(Face[Inner]):
+    """What reading one stream and reading all partitions of a super stream have in common."""
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    def start(self, deadline_s: float | None = None) -> Self:
+        self._way.call(deadline_s, self._inner.start, deadline_s)
+        return self
+
+    def __iter__(self) -> Iterator[StreamMessage]:
+        """Message by message, until it is closed. One is done with when the loop comes back for the next. The
+        partitions of a super stream take turns."""
+        return self._way.bridge.iterate(self._inner)
+
+    def store_offset(self, deadline_s: float | None = None) -> None:
+        """Everything that was handed out is done with, the message in hand too, in every partition if there are some;
+        returns when that is stored."""
+        self._way.call(deadline_s, self._inner.store_offset)
+
+    def close(self, *, store: bool = True) -> None:
+        """Stores how far we are, unless told not to, and reads no more."""
+        if not self._way.bridge.is_foreign:
+            self._way.call(None, _close, self._inner, store)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not self._way.bridge.is_foreign:
+            self._way.call(None, self._inner.__aexit__, kind, error, traceback)
+
+
+class Stream(Reader[AsyncStream]):
     """Made by `connection.stream(name)`: `with ... as stream: for message in stream`."""
 
-    def __init__(self, way: Way, inner: AsyncStream) -> None:
-        self._way = way
-        self._inner = inner
-        self.name = inner.name
-        self.consumer = inner.consumer
+    @property
+    def consumer(self) -> str | None:
+        return self._inner.consumer
 
     @property
     def offset(self) -> int | None:
@@ -34,70 +68,14 @@ class Stream:
     def counters(self) -> StreamCounters:
         return self._inner.counters
 
-    def start(self, deadline_s: float | None = None) -> Stream:
-        self._way.call(deadline_s, self._inner.start, deadline_s)
-        return self
 
-    def __iter__(self) -> Iterator[StreamMessage]:
-        """Message by message, until it is closed. One is done with when the loop comes back for the next."""
-        return self._way.bridge.iterate(self._inner)
-
-    def store_offset(self, deadline_s: float | None = None) -> None:
-        """Everything that was handed out is done with, the message in hand too; returns when that is stored."""
-        self._way.call(deadline_s, self._inner.store_offset)
-
-    def close(self, *, store: bool = True) -> None:
-        """Stores how far we are, unless told not to, and reads no more."""
-        if not self._way.bridge.is_foreign:
-            self._way.call(None, _close, self._inner, store)
-
-    def __enter__(self) -> Stream:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if not self._way.bridge.is_foreign:
-            self._way.call(None, self._inner.__aexit__, kind, error, traceback)
-
-
-class SuperStream:
+class SuperStream(Reader[AsyncSuperStream]):
     """Made by `connection.super_stream(name)`: all partitions of a super stream, read as one."""
-
-    def __init__(self, way: Way, inner: AsyncSuperStream) -> None:
-        self._way = way
-        self._inner = inner
-        self.name = inner.name
 
     @property
     def offsets(self) -> dict[str, int]:
         """Of the message that was handed out last, by partition."""
         return self._way.bridge.do(lambda: self._inner.offsets)
-
-    def start(self, deadline_s: float | None = None) -> SuperStream:
-        self._way.call(deadline_s, self._inner.start, deadline_s)
-        return self
-
-    def __iter__(self) -> Iterator[StreamMessage]:
-        """Message by message, until it is closed; the partitions take turns."""
-        return self._way.bridge.iterate(self._inner)
-
-    def store_offset(self, deadline_s: float | None = None) -> None:
-        """Of every partition: everything that was handed out is done with."""
-        self._way.call(deadline_s, self._inner.store_offset)
-
-    def close(self, *, store: bool = True) -> None:
-        if not self._way.bridge.is_foreign:
-            self._way.call(None, _close, self._inner, store)
-
-    def __enter__(self) -> SuperStream:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if not self._way.bridge.is_foreign:
-            self._way.call(None, self._inner.__aexit__, kind, error, traceback)
 
 
 async def _close(inner: Inner, store: bool) -> None:

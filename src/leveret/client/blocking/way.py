@@ -4,14 +4,15 @@ itself, which is closed when nobody holds it any more."""
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from leveret.client.blocking.bridge import Bridge
 
-__all__ = ["Way"]
+__all__ = ["Face", "Way"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Inner = TypeVar("Inner")
 
 
 class Way:
@@ -47,3 +48,11 @@ class Way:
         """The same for what must be given back if the caller is interrupted, see Bridge.acquire."""
         seconds = self.deadline_s if deadline_s is None else deadline_s
         return self.bridge.acquire(undo, seconds, function, *args, **kwargs)
+
+
+class Face(Generic[Inner]):
+    """What threads hold of one object of the asyncio client."""
+
+    def __init__(self, way: Way, inner: Inner) -> None:
+        self._way = way
+        self._inner = inner
