@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from types import TracebackType
+from functools import partial
 from typing import Any
 
 from leveret.client.database.errors import DatabaseBusy, DatabaseUnavailable
 from leveret.client.database.postgres_connections import Connection, PostgresConnections, PostgresSource, unavailable
 from leveret.client.database.table_name import TableName
-from leveret.client.idempotent.store import TTL_S, StoreMetrics, Work, checked_id, checked_limits
+from leveret.client.idempotent.store import TTL_S, Work
+from leveret.client.idempotent.table_store import TableStore
 
 try:
     import psycopg
@@ -25,7 +25,6 @@ except ModuleNotFoundError as missing:
 
 __all__ = ["PostgresStore", "PostgresWork"]
 
-logger = logging.getLogger("leveret.client.idempotent")
 # Serialises workers that create the same tables at the same moment; any fixed number does.
 CREATE_LOCK = 0x1E7E_4E70
 
@@ -40,11 +39,12 @@ class PostgresWork(Work[Connection]):
         return await function(self.connection, *arguments)
 
 
-class PostgresStore:
+class PostgresStore(TableStore[PostgresWork]):
     """`source` is a DSN, for which up to `connections` are kept, a psycopg_pool.AsyncConnectionPool, or one
     AsyncConnection. After every `purge_every` messages up to `purge_batch` old ids are forgotten."""
 
     runs_plain_functions = False
+    purge_errors = (psycopg.Error, DatabaseUnavailable)
 
     def __init__(
         self,
@@ -57,16 +57,10 @@ class PostgresStore:
         purge_every: int = 500,
         purge_batch: int = 1000,
     ) -> None:
-        checked_limits(ttl_s, purge_every, purge_batch)
-        self._table = TableName.checked(table)
+        super().__init__(TableName.checked(table), ttl_s, deadline_s, purge_every, purge_batch)
         self._connections = PostgresConnections(
             source, count_max=connections, application_name="leveret-idempotent-consumer"
         )
-        self._ttl_s = ttl_s
-        self._deadline_s = deadline_s
-        self._purge_every = purge_every
-        self._purge_batch = purge_batch
-        self.metrics = StoreMetrics()
 
     async def create(self) -> None:
         async with self._connections.borrow(self._deadline_s) as connection, connection.transaction():
@@ -80,58 +74,24 @@ class PostgresStore:
             )
 
     @asynccontextmanager
-    async def once(
-        self, message_id: str, *, consumer: str, deadline_s: float | None = None
-    ) -> AsyncIterator[PostgresWork]:
-        checked_id(message_id)
-        checked_id(consumer, "name of a consumer")
-        deadline_s = self._deadline_s if deadline_s is None else deadline_s
+    async def _transaction(self, message_id: str, consumer: str, deadline_s: float) -> AsyncIterator[PostgresWork]:
         work = PostgresWork(None)
-        try:
-            async with self._connections.borrow(deadline_s) as connection:
-                with translating(connection, lambda: work.is_new):
-                    async with connection.transaction():
-                        if await self._insert(connection, message_id, consumer, deadline_s):
-                            work = PostgresWork(connection)
-                            try:
-                                yield work
-                            except BaseException:
-                                self.metrics.rolled_back += 1
-                                raise
-                            finally:
-                                work.end()
-                if work.is_new:
-                    self.metrics.new += 1
-                    await self._purge_now_and_then(connection)
-        except DatabaseBusy:
-            self.metrics.busy += 1
-            raise
-        if not work.is_new:
-            # The connection went back already: what a duplicate's block does needs none.
-            self.metrics.duplicates += 1
-            yield work
+        async with self._connections.borrow(deadline_s) as connection:
+            with translating(connection, lambda: work.is_new):
+                async with connection.transaction():
+                    if await self._insert(connection, message_id, consumer, deadline_s):
+                        work = PostgresWork(connection)
+                    yield work
+            if work.is_new:
+                await self._committed(partial(self._purge, connection))
 
-    async def purge(self) -> int:
-        purged = 0
-        while True:
-            async with self._connections.borrow(self._deadline_s) as connection:
-                batch = await self._purge(connection)
-            purged += batch
-            if batch < self._purge_batch:
-                return purged
+    async def _purge_some(self) -> int:
+        async with self._connections.borrow(self._deadline_s) as connection:
+            return await self._purge(connection)
 
     async def close(self) -> None:
         """Closes the connections that the store made itself."""
         await self._connections.close()
-
-    async def __aenter__(self) -> PostgresStore:
-        await self.create()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def _insert(self, connection: Connection, message_id: str, consumer: str, deadline_s: float) -> bool:
         """Whether the id is new. Waits for another transaction that is about to write the same one."""
@@ -151,15 +111,6 @@ class PostgresStore:
             ) from error
         return cursor.rowcount == 1
 
-    async def _purge_now_and_then(self, connection: Connection) -> None:
-        if self.metrics.new % self._purge_every:
-            return
-        try:
-            await self._purge(connection)
-        except (psycopg.Error, DatabaseUnavailable) as error:
-            # The message is committed; the ids can wait for the next time.
-            logger.warning("old message ids were not purged", extra={"table": self._table.plain, "reason": str(error)})
-
     async def _purge(self, connection: Connection) -> int:
         try:
             async with asyncio.timeout(self._deadline_s), connection.transaction():
@@ -172,7 +123,6 @@ class PostgresStore:
                 )
         except TimeoutError as error:
             raise DatabaseBusy(f"the purge of old message ids took more than {self._deadline_s} s") from error
-        self.metrics.purged += cursor.rowcount
         return cursor.rowcount
 
 

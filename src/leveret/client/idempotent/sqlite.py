@@ -8,22 +8,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import logging
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from types import TracebackType
 from typing import Any
 
-from leveret.client.database.errors import DatabaseBusy, DatabaseUnavailable, TransactionMisused
+from leveret.client.database.errors import DatabaseBusy, TransactionMisused
 from leveret.client.database.sqlite_thread import SqliteSource, SqliteThread, begin, translated, undo
 from leveret.client.database.table_name import TableName
-from leveret.client.idempotent.store import TTL_S, StoreMetrics, Work, checked_id, checked_limits
+from leveret.client.idempotent.store import TTL_S, Work
+from leveret.client.idempotent.table_store import TableStore
 
 __all__ = ["SqliteStore", "SqliteWork"]
-
-logger = logging.getLogger("leveret.client.idempotent")
 
 
 class SqliteWork(Work[sqlite3.Connection]):
@@ -42,7 +39,7 @@ class SqliteWork(Work[sqlite3.Connection]):
         return await self._thread.run(lambda _: function(connection, *arguments))
 
 
-class SqliteStore:
+class SqliteStore(TableStore[SqliteWork]):
     """`source` is a path, or a sqlite3 connection opened with check_same_thread=False that nobody else uses meanwhile.
     After every `purge_every` messages up to `purge_batch` old ids are forgotten."""
 
@@ -58,80 +55,39 @@ class SqliteStore:
         purge_every: int = 500,
         purge_batch: int = 1000,
     ) -> None:
-        checked_limits(ttl_s, purge_every, purge_batch)
-        self._table = TableName.checked(table, with_schema=False)
+        super().__init__(TableName.checked(table, with_schema=False), ttl_s, deadline_s, purge_every, purge_batch)
         self._thread = SqliteThread(source, busy_s=deadline_s)
-        self._ttl_s = ttl_s
-        self._deadline_s = deadline_s
-        self._purge_every = purge_every
-        self._purge_batch = purge_batch
         # Held from before BEGIN until after COMMIT or ROLLBACK: there is one connection.
         self._turn = asyncio.Lock()
         # Whether a transaction of ours is open; a connection of the user's may be in one of his. The thread's alone.
         self._is_begun = False
-        self.metrics = StoreMetrics()
 
     async def create(self) -> None:
         await self._thread.run(self._create)
 
     @asynccontextmanager
-    async def once(
-        self, message_id: str, *, consumer: str, deadline_s: float | None = None
-    ) -> AsyncIterator[SqliteWork]:
-        checked_id(message_id)
-        checked_id(consumer, "name of a consumer")
-        deadline_s = self._deadline_s if deadline_s is None else deadline_s
+    async def _transaction(self, message_id: str, consumer: str, deadline_s: float) -> AsyncIterator[SqliteWork]:
         async with self._own_turn(deadline_s) as left_s:
             try:
-                connection = await self._thread.run(self._begin, message_id, consumer, left_s)
-                work = SqliteWork(connection, self._thread)
-                if connection is not None:
-                    try:
-                        yield work
-                    except BaseException:
-                        self.metrics.rolled_back += 1
-                        raise
-                    finally:
-                        work.end()
+                work = SqliteWork(await self._thread.run(self._begin, message_id, consumer, left_s), self._thread)
+                yield work
+                if work.is_new:
                     await self._thread.run(self._commit)
-                    self.metrics.new += 1
-                    await self._purge_now_and_then()
-            except DatabaseBusy:
-                self.metrics.busy += 1
-                raise
+                    await self._committed(lambda: self._thread.run(self._purge, self._deadline_s))
             finally:
                 # Nothing is left of it after a commit. Not skipped by a cancellation either: the thread is in order.
                 await self._thread.run(self._undo)
-        if not work.is_new:
-            # Outside the turn: what a duplicate's block does is no reason for others to wait.
-            self.metrics.duplicates += 1
-            yield work
 
-    async def purge(self) -> int:
-        purged = 0
-        while True:
-            async with self._own_turn(self._deadline_s) as left_s:
-                batch = await self._thread.run(self._purge, left_s)
-            purged += batch
-            self.metrics.purged += batch
-            if batch < self._purge_batch:
-                return purged
+    async def _purge_some(self) -> int:
+        async with self._own_turn(self._deadline_s) as left_s:
+            return await self._thread.run(self._purge, left_s)
 
     async def close(self) -> None:
         """Waits for the message in hand, at most its deadline, then closes the database if the store opened it."""
-        with contextlib.suppress(DatabaseBusy):
+        with contextlib.suppress(DatabaseBusy), self._counting_busy():
             async with self._own_turn(self._deadline_s):
                 pass
         await self._thread.close()
-
-    async def __aenter__(self) -> SqliteStore:
-        await self.create()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     @asynccontextmanager
     async def _own_turn(self, deadline_s: float) -> AsyncIterator[float]:
@@ -141,21 +97,11 @@ class SqliteStore:
             async with asyncio.timeout(deadline_s):
                 await self._turn.acquire()
         except TimeoutError as error:
-            self.metrics.busy += 1
             raise DatabaseBusy(f"another message of this store was in its transaction for {deadline_s} s") from error
         try:
             yield max(0.0, deadline_s - (time.monotonic() - began))
         finally:
             self._turn.release()
-
-    async def _purge_now_and_then(self) -> None:
-        if self.metrics.new % self._purge_every:
-            return
-        try:
-            self.metrics.purged += await self._thread.run(self._purge, self._deadline_s)
-        except DatabaseUnavailable as error:
-            # The message is committed; the ids can wait for the next time.
-            logger.warning("old message ids were not purged", extra={"table": self._table.name, "reason": str(error)})
 
     # ---- in the thread
 
