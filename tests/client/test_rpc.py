@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from leveret.client import (
 )
 from leveret.core.client.outgoing import Outgoing, make_address
 from leveret.core.properties import encode_properties
+from leveret.testing import Broker
 from tests.client.amqp_server import AmqpServer
 from tests.client.lasting import cut, cut_and_restored, delete_queue, new_name, new_queue, run_on, until
 
@@ -304,6 +306,59 @@ def test_a_server_whose_queue_goes_ends_after_its_patience(amqp_server: AmqpServ
         await server.stop()
 
     run_on(amqp_server, script)
+
+
+@contextmanager
+def takes_at_most(server: AmqpServer, body_bytes_max: int) -> Iterator[AmqpServer]:
+    """A broker that takes no larger messages."""
+    if server.node is None:
+        with Broker({"limits.body_bytes_max": body_bytes_max}) as broker:
+            yield AmqpServer("leveret", broker.host, broker.port, broker.management_url, broker=broker)
+        return
+    # Channels look at it when they are opened.
+    before = server.node.control("eval", "application:get_env(rabbit, max_message_size, 134217728).").strip()
+    server.node.control("eval", f"application:set_env(rabbit, max_message_size, {body_bytes_max}).")
+    try:
+        yield server
+    finally:
+        server.node.control("eval", f"application:set_env(rabbit, max_message_size, {before}).")
+
+
+def test_an_answer_larger_than_the_broker_takes_is_told_as_an_error(amqp_server: AmqpServer) -> None:
+    handled = []
+
+    async def many(request: Delivery) -> bytes:
+        handled.append(request.body)
+        return b"x" * int(request.body)
+
+    async def script(connection: Connection) -> None:
+        queue = await new_queue(connection)
+        async with connection.serve(queue, many) as server, connection.rpc() as rpc:
+            for size in (b"5000", b"2000"):
+                with pytest.raises(RemoteError) as error:
+                    await rpc.call(size, routing_key=queue, deadline_s=10)
+                assert error.value.type == "AnswerTooLarge"
+                # Each smaller one is tried once, and once more when it comes again.
+                assert handled == [size] * 2
+                handled.clear()
+            with pytest.raises(RemoteError):
+                await rpc.call(b"3000", routing_key=queue, deadline_s=10)
+            assert handled == [b"3000"]
+            # Together with such that can be answered.
+            sizes = [b"10", b"4000", b"1000", b"1500"]
+            calls = [rpc.call(size, routing_key=queue, deadline_s=10) for size in sizes]
+            small, large, most, more = await asyncio.gather(*calls, return_exceptions=True)
+            assert isinstance(small, Delivery) and isinstance(most, Delivery)
+            assert (len(small.body), len(most.body)) == (10, 1000)
+            assert isinstance(large, RemoteError) and isinstance(more, RemoteError)
+            # Told again, perhaps, after the channel went with what was told first.
+            assert server.counters.failed_total >= 5
+        # All is done with: nothing comes again.
+        channel = await connection.channel()
+        assert await channel.get(queue) is None
+
+    with takes_at_most(amqp_server, 1000) as server:
+        run_on(server, script)
 
 
 def test_closing_ends_those_who_wait(amqp_server: AmqpServer) -> None:

@@ -73,6 +73,8 @@ class Feed:
         self.items: deque[Delivery] = deque()
         self._sink: Sink | None = None
         self.ended_by: ClientError | None = None
+        # Why a channel was closed, if whoever uses the feed has seen to it that it does not happen again.
+        self.mended: ClientError | None = None
         self.is_started = False
 
     def numbers(self) -> dict[str, float]:
@@ -192,7 +194,7 @@ class Feed:
         loop = asyncio.get_running_loop()
         until = loop.time() + self._patience_s
         pause = PAUSE_MIN_S
-        while not (isinstance(reason, ChannelClosed) and reason.code in HOPELESS) and loop.time() + pause < until:
+        while (reason is self.mended or not _is_hopeless(reason)) and loop.time() + pause < until:
             log.warning(
                 "consuming again: %s", reason, extra={"queue": self.queue, "reason": str(reason), "pause_s": pause}
             )
@@ -208,3 +210,7 @@ class Feed:
                 reason = error
         log.error("consuming is given up: %s", reason, extra={"queue": self.queue, "reason": str(reason)})
         self._end(reason)
+
+
+def _is_hopeless(reason: ClientError) -> bool:
+    return isinstance(reason, ChannelClosed) and reason.code in HOPELESS

@@ -1,7 +1,8 @@
 """The answering side of RPC: takes questions from a queue, gives each to a handler, and publishes what that gives.
 
 A question is acknowledged when the broker has taken its answer. So a question may be handled twice after a lost
-connection, and none is lost."""
+connection, and none is lost. An answer larger than the broker takes costs the channel: the question comes again, and is
+told then that its answer is too large."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ import msgspec
 
 from leveret.client.channel import Channel
 from leveret.client.deadline import within
-from leveret.client.errors import ClientError, DeadlineExceeded, StaleDelivery, again
+from leveret.client.errors import ChannelClosed, ClientError, DeadlineExceeded, StaleDelivery, again
 from leveret.client.feed import Feed
+from leveret.client.link import Link
 from leveret.client.message import encode_body
 from leveret.client.payload import Decoder, Undecodable
 from leveret.client.rpc import DIRECT, ERROR_HEADER, ERROR_TEXT_HEADER
@@ -37,6 +39,12 @@ Handler = Callable[[Any], Awaitable[Any]] | Callable[[Any], Any]
 # Of an error's text, as it is sent to whoever asked.
 ERROR_TEXT_MAX = 1000
 STOP_DEADLINE_S = 10.0
+# What a broker closes the channel with when a message is larger than it takes.
+PRECONDITION_FAILED = 406
+
+
+class AnswerTooLarge(ClientError):
+    """The broker takes no message as large as the handler's answer. Whoever asked is told so."""
 
 
 class ServerCounters(msgspec.Struct):
@@ -73,6 +81,9 @@ class RpcServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
         self._stopping = False
+        # The least size that the broker has refused over this link: what it takes may be another thing after the next.
+        self._link: Link | None = None
+        self._refused_bytes: int | None = None
         self.counters = ServerCounters()
         self._feed = Feed(
             connection,
@@ -129,8 +140,22 @@ class RpcServer:
     async def _prepare(self, channel: Channel) -> dict[str, Any]:
         await channel.confirm()
         channel.lane.owner = _settle_replies
-        channel.on_end(lambda reason: _fail_replies(channel.lane, reason))
+        channel.on_end(lambda reason: self._fail_replies(channel.lane, reason))
+        if channel.link is not self._link:
+            self._link, self._refused_bytes = channel.link, None
         return {}
+
+    def _fail_replies(self, lane: Lane, reason: ClientError) -> None:
+        lost = lane.abandon()
+        if isinstance(reason, ChannelClosed) and (reason.code, reason.method) == (PRECONDITION_FAILED, "basic.publish"):
+            # It does not say which one was too large. The largest was, then; one without a body is not what it means.
+            largest = max((len(reply.body) for reply in lost), default=0)
+            if largest:
+                self._refused_bytes = largest
+                self._feed.mended = reason
+        for reply in lost:
+            if not reply.owner.done():
+                reply.owner.set_exception(again(reason))
 
     def _take(self) -> None:
         feed = self._feed
@@ -163,17 +188,17 @@ class RpcServer:
         try:
             tracing = self._connection.tracing
             if tracing is None:
-                body, content_type = encode_body(await self._handle(request))
+                body, content_type = self._encoded(request, await self._handle(request))
             else:
                 where = self._connection.address
                 with tracing.span_for_delivery(request, self._feed.queue, address=where, is_call=True):
-                    body, content_type = encode_body(await self._handle(request))
+                    body, content_type = self._encoded(request, await self._handle(request))
         except Exception as error:
             self.counters.failed_total += 1
             log.warning(
                 "a request failed",
                 extra={"queue": self._feed.queue, "message_id": request.message_id, "reason": repr(error)},
-                exc_info=not isinstance(error, Undecodable),
+                exc_info=not isinstance(error, Undecodable | AnswerTooLarge),
             )
             if not self._reply_errors:
                 _settle(request, failed=True)
@@ -192,6 +217,12 @@ class RpcServer:
         else:
             answer = await self._handler(argument)
         return b"" if answer is None else answer
+
+    def _encoded(self, request: Delivery, answer: Any) -> tuple[bytes, str | None]:
+        body, content_type = encode_body(answer)
+        if self._refused_bytes is not None and len(body) >= self._refused_bytes and request.reply_to:
+            raise AnswerTooLarge(f"an answer of {len(body)} bytes is larger than the broker takes")
+        return body, content_type
 
     async def _reply(self, request: Delivery, body: bytes, content_type: str | None, headers: dict[str, Any]) -> None:
         lane: Lane = request.lane
@@ -236,9 +267,3 @@ def _settle_replies(lane: Lane) -> None:
         if reply.owner is not None and not reply.owner.done():
             reply.owner.set_result(reply.is_confirmed)
     lane.take_strays()
-
-
-def _fail_replies(lane: Lane, reason: ClientError) -> None:
-    for reply in lane.abandon():
-        if not reply.owner.done():
-            reply.owner.set_exception(again(reason))
