@@ -116,13 +116,6 @@ async def eventually(look: Callable[[], Coroutine[Any, Any, T]], wanted: T) -> N
     raise AssertionError(f"{found!r} instead of {wanted!r}")
 
 
-async def until(look: Callable[[], object]) -> None:
-    async def looking() -> bool:
-        return bool(look())
-
-    await eventually(looking, True)
-
-
 @asynccontextmanager
 async def placed(server: AmqpServer, *bodies: bytes, publish: dict[str, Any] | None = None, **arguments: Any):  # type: ignore[no-untyped-def]
     """A connection with a queue that has these messages. `arguments` are the queue's, with _ for -."""

@@ -94,12 +94,3 @@ async def cut_and_restored(connection: Connection) -> None:
         while connection.reconnects_total == before:  # noqa: ASYNC110 - it has no event
             await asyncio.sleep(0.01)
         await connection.ready()
-
-
-async def until(condition: Callable[[], bool], what: str) -> None:
-    try:
-        async with asyncio.timeout(20):
-            while not condition():  # noqa: ASYNC110 - whatever it is
-                await asyncio.sleep(0.01)
-    except TimeoutError:
-        raise AssertionError(f"waited in vain: {what}") from None

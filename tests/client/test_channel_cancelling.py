@@ -15,8 +15,9 @@ from leveret.wire.basic_methods import BasicQos
 from leveret.wire.queue_methods import QueueDeclare
 from tests.client.amqp_server import AmqpServer
 from tests.client.channel_scene import has_count, message, queue_of
-from tests.client.life_scene import BOTH_LOOPS, LoopFactory, play, until
+from tests.client.life_scene import BOTH_LOOPS, LoopFactory, play
 from tests.client.proxy import Proxy
+from tests.client.waiting import until
 
 
 @pytest.fixture(scope="module")

@@ -27,8 +27,9 @@ from leveret.wire.exchange_methods import ExchangeDeclare
 from leveret.wire.queue_methods import QueueDeclare, QueueDelete, QueuePurge
 from tests.client.amqp_server import AmqpServer
 from tests.client.channel_scene import has_count, message, queue_of
-from tests.client.life_scene import BOTH_LOOPS, LoopFactory, play, until
+from tests.client.life_scene import BOTH_LOOPS, LoopFactory, play
 from tests.client.proxy import DROP_FRAME, HALF_OPEN, Proxy, Step
+from tests.client.waiting import until
 from tests.conformance.topology import unique_name
 from tests.http_client import name
 

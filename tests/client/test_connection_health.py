@@ -14,8 +14,9 @@ from leveret.wire.basic_methods import BasicQos
 from leveret.wire.queue_methods import QueueDeclare
 from tests.client.amqp_server import AmqpServer
 from tests.client.channel_scene import message
-from tests.client.life_scene import BOTH_LOOPS, Ear, LoopFactory, off_loop, play, until
+from tests.client.life_scene import BOTH_LOOPS, Ear, LoopFactory, off_loop, play
 from tests.client.proxy import Proxy
+from tests.client.waiting import until
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,9 @@ from leveret.wire.basic_methods import BasicQos
 from leveret.wire.codec import encode_method
 from leveret.wire.connection_methods import ConnectionTune
 from tests.client.amqp_server import AmqpServer
-from tests.client.life_scene import BOTH_LOOPS, Ear, LoopFactory, off_loop, play, until
+from tests.client.life_scene import BOTH_LOOPS, Ear, LoopFactory, off_loop, play
 from tests.client.proxy import CUT, GARBAGE, HALF_OPEN, RESET, SEND, Proxy, Step
+from tests.client.waiting import until
 from tests.conformance.server_process import free_port
 
 SOON = {"backoff_min_s": 0.02, "backoff_max_s": 0.2}

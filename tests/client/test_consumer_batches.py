@@ -10,7 +10,8 @@ import pytest
 
 from leveret.client import Batch, Delivery, StaleDelivery
 from tests.client.amqp_server import AmqpServer
-from tests.client.consumer_scene import bodies, in_loop, numbered, placed, taken, until
+from tests.client.consumer_scene import bodies, in_loop, numbered, placed, taken
+from tests.client.waiting import until
 
 
 def test_batches_by_size_and_by_time(amqp_server: AmqpServer) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from leveret.client import Consumer, Delivery, Reject, Requeue, RetryLater
 from tests.client.amqp_server import AmqpServer
-from tests.client.consumer_scene import in_loop, numbered, placed, until
+from tests.client.consumer_scene import in_loop, numbered, placed
+from tests.client.waiting import until
 
 
 class Order(msgspec.Struct):
