@@ -35,12 +35,6 @@ from tests.client.waiting import until_blocking
 from tests.unit.node.process import environment
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as broker:
-        yield broker
-
-
 @pytest.fixture
 def connection(broker: Broker) -> Iterator[Connection]:
     with connect(broker.url) as connection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -20,7 +20,6 @@ from leveret.client import (
     connect,
 )
 from leveret.core.client.lane import Sink
-from leveret.testing import Broker
 from leveret.wire.basic_methods import BasicQos
 from leveret.wire.channel_methods import ChannelClose
 from leveret.wire.exchange_methods import ExchangeDeclare
@@ -201,18 +200,6 @@ def test_a_stale_channel_harms_no_other_that_has_its_number(amqp_server: AmqpSer
 
 
 # ---- deadlines
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as running:
-        yield running
-
-
-@pytest.fixture
-def proxy(broker: Broker) -> Iterator[Proxy]:
-    with Proxy((broker.host, broker.port)) as running:
-        yield running
 
 
 @BOTH_LOOPS

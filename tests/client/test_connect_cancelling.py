@@ -21,18 +21,6 @@ from tests.conformance.tls_scenes import TlsScene, tls_scene
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as running:
-        yield running
-
-
-@pytest.fixture
-def proxy(broker: Broker) -> Iterator[Proxy]:
-    with Proxy((broker.host, broker.port)) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def scene_of_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsScene]:
     directory: Path = tmp_path_factory.mktemp("tls")
     with tls_scene(directory) as made:

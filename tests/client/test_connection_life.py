@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -31,18 +30,6 @@ from tests.conformance.server_process import free_port
 
 SOON = {"backoff_min_s": 0.02, "backoff_max_s": 0.2}
 ONCE_ROUND = ["Lost", "Connecting", "Opened", "Restored"]
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as running:
-        yield running
-
-
-@pytest.fixture
-def proxy(broker: Broker) -> Iterator[Proxy]:
-    with Proxy((broker.host, broker.port)) as running:
-        yield running
 
 
 class Witness:
