@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -12,7 +14,7 @@ import pytest
 
 from leveret.client import Consumer, Delivery, Reject, Requeue, RetryLater
 from tests.client.amqp_server import AmqpServer
-from tests.client.consumer_scene import in_loop, numbered, placed
+from tests.client.consumer_scene import Place, in_loop, numbered, placed
 from tests.client.waiting import until
 
 
@@ -35,11 +37,19 @@ class Ledger:
             self._consumer.stop_soon()
 
 
+@asynccontextmanager
+async def noting(
+    server: AmqpServer, *bodies: bytes, stop_after: int = 0, **options: Any
+) -> AsyncIterator[tuple[Place, Consumer[Any], Ledger]]:
+    """A queue with these messages and its consumer, which stops when as many were noted, or `stop_after`."""
+    async with placed(server, *bodies) as place:
+        consumer = place.connection.consumer(place.queue, **options)
+        yield place, consumer, Ledger(consumer, stop_after or len(bodies))
+
+
 def test_each_is_handled_and_acknowledged(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, *numbered(100)) as place:
-            consumer = place.connection.consumer(place.queue)
-            ledger = Ledger(consumer, 100)
+        async with noting(amqp_server, *numbered(100)) as (place, consumer, ledger):
             now = most = 0
 
             async def handler(delivery: Delivery) -> None:
@@ -61,9 +71,7 @@ def test_each_is_handled_and_acknowledged(amqp_server: AmqpServer) -> None:
 
 def test_one_at_a_time_keeps_the_order(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, *numbered(50)) as place:
-            consumer = place.connection.consumer(place.queue)
-            ledger = Ledger(consumer, 50)
+        async with noting(amqp_server, *numbered(50)) as (_, consumer, ledger):
 
             async def handler(delivery: Delivery) -> None:
                 await asyncio.sleep(0)
@@ -77,9 +85,7 @@ def test_one_at_a_time_keeps_the_order(amqp_server: AmqpServer) -> None:
 
 def test_a_failure_goes_back_into_the_queue_after_a_pause(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, b"x") as place:
-            consumer = place.connection.consumer(place.queue, requeue_pause_s=0.05)
-            ledger = Ledger(consumer, 3)
+        async with noting(amqp_server, b"x", stop_after=3, requeue_pause_s=0.05) as (place, consumer, ledger):
 
             async def handler(delivery: Delivery) -> None:
                 ledger.note(delivery.body)
@@ -122,9 +128,7 @@ def test_a_failure_goes_to_the_dead_letters(amqp_server: AmqpServer, how: str) -
 
 def test_a_handler_may_settle_itself(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, *numbered(2)) as place:
-            consumer = place.connection.consumer(place.queue)
-            ledger = Ledger(consumer, 2)
+        async with noting(amqp_server, *numbered(2)) as (place, consumer, ledger):
 
             async def handler(delivery: Delivery) -> None:
                 delivery.ack()
@@ -259,9 +263,7 @@ def test_brokers_that_count_deliveries(amqp_server: AmqpServer) -> None:
 
 def test_what_a_handler_waits_for_may_be_cancelled(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, b"x") as place:
-            consumer = place.connection.consumer(place.queue, requeue_pause_s=0)
-            ledger = Ledger(consumer, 2)
+        async with noting(amqp_server, b"x", stop_after=2, requeue_pause_s=0) as (_, consumer, ledger):
 
             async def handler(delivery: Delivery) -> None:
                 ledger.note(delivery.body)
@@ -278,9 +280,7 @@ def test_what_a_handler_waits_for_may_be_cancelled(amqp_server: AmqpServer) -> N
 
 def test_handlers_have_deadlines(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, b"x") as place:
-            consumer = place.connection.consumer(place.queue, requeue_pause_s=0)
-            ledger = Ledger(consumer, 2)
+        async with noting(amqp_server, b"x", stop_after=2, requeue_pause_s=0) as (_, consumer, ledger):
 
             async def handler(delivery: Delivery) -> None:
                 ledger.note(delivery.body)
@@ -295,9 +295,7 @@ def test_handlers_have_deadlines(amqp_server: AmqpServer) -> None:
 
 def test_a_connection_that_is_lost_under_a_handler(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, b"x") as place:
-            consumer = place.connection.consumer(place.queue)
-            ledger = Ledger(consumer, 2)
+        async with noting(amqp_server, b"x", stop_after=2) as (place, consumer, ledger):
 
             async def handler(delivery: Delivery) -> None:
                 if not ledger.seen:
@@ -313,9 +311,7 @@ def test_a_connection_that_is_lost_under_a_handler(amqp_server: AmqpServer) -> N
 
 def test_a_failure_of_a_lost_connection_is_only_counted(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, b"x") as place:
-            consumer = place.connection.consumer(place.queue, requeue_pause_s=0)
-            ledger = Ledger(consumer, 2)
+        async with noting(amqp_server, b"x", stop_after=2, requeue_pause_s=0) as (place, consumer, ledger):
 
             async def handler(delivery: Delivery) -> None:
                 ledger.note(delivery.body)
@@ -331,9 +327,7 @@ def test_a_failure_of_a_lost_connection_is_only_counted(amqp_server: AmqpServer)
 
 def test_no_ack_settles_nothing(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, *numbered(2)) as place:
-            consumer = place.connection.consumer(place.queue, no_ack=True)
-            ledger = Ledger(consumer, 2)
+        async with noting(amqp_server, *numbered(2), no_ack=True) as (place, consumer, ledger):
 
             async def handler(delivery: Delivery) -> None:
                 ledger.note(delivery.body)
