@@ -129,6 +129,17 @@ async def placed(server: AmqpServer, *bodies: bytes, publish: dict[str, Any] | N
             await place.delete(place.queue)
 
 
+@asynccontextmanager
+async def placed_with_dead_letters(
+    server: AmqpServer, *bodies: bytes, publish: dict[str, Any] | None = None
+) -> AsyncIterator[tuple[Place, Place]]:
+    """Such a queue, and the one that its dead letters go to."""
+    async with placed(server) as dead:
+        arguments = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": dead.queue}
+        async with placed(server, *bodies, publish=publish, **arguments) as place:
+            yield place, dead
+
+
 def numbered(count: int) -> list[bytes]:
     return [str(number).encode() for number in range(count)]
 
