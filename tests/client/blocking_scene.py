@@ -6,11 +6,12 @@ import itertools
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from leveret.client.blocking import Connection, connect
 from leveret.client.topology import Queue
+from tests.client.waiting import until_blocking
 
 NAMES = itertools.count(1)
 
@@ -39,19 +40,12 @@ def our_threads() -> list[str]:
     )
 
 
-def until(condition: Callable[[], bool], seconds: float = 5) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
-
-
 @contextmanager
 def scene_at(url: str) -> Iterator[Scene]:
     before = our_threads()
     with connect(url, deadline_s=10) as connection:
         yield Scene(connection)
-    until(lambda: our_threads() == before)
+    until_blocking(lambda: our_threads() == before)
 
 
 def interrupt_soon(seconds: float = 0.2) -> threading.Thread:

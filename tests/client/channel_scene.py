@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from leveret.client import Connection
 from leveret.core.client.outgoing import Outgoing, make_address
 from leveret.wire.queue_methods import QueueDeclare, QueueDeclareOk, QueueDelete
-from tests.client.life_scene import until
+from tests.client.waiting import until
 from tests.conformance.topology import unique_name
 
 

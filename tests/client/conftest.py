@@ -8,6 +8,8 @@ import pytest
 
 from leveret.testing import Broker
 from tests.client.amqp_server import AmqpServer
+from tests.client.proxy import Proxy
+from tests.client.proxy_scene import Connect, connecting, proxied
 from tests.client.topology_scene import Scene, scene_on
 from tests.conformance.rabbitmq_node import running_rabbitmq
 from tests.conformance.server_process import free_port
@@ -47,3 +49,22 @@ def leveret_scene(leveret_server: AmqpServer) -> Iterator[Scene]:
     """The same on Leveret alone, for what does not depend on the broker."""
     with scene_on(leveret_server) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """A Leveret that only the tests of one file use: they may count its connections."""
+    with Broker() as running:
+        yield running
+
+
+@pytest.fixture
+def proxy(broker: Broker) -> Iterator[Proxy]:
+    with proxied(broker) as running:
+        yield running
+
+
+@pytest.fixture
+def connect(proxy: Proxy) -> Iterator[Connect]:
+    with connecting(proxy) as connected:
+        yield connected

@@ -116,13 +116,6 @@ async def eventually(look: Callable[[], Coroutine[Any, Any, T]], wanted: T) -> N
     raise AssertionError(f"{found!r} instead of {wanted!r}")
 
 
-async def until(look: Callable[[], object]) -> None:
-    async def looking() -> bool:
-        return bool(look())
-
-    await eventually(looking, True)
-
-
 @asynccontextmanager
 async def placed(server: AmqpServer, *bodies: bytes, publish: dict[str, Any] | None = None, **arguments: Any):  # type: ignore[no-untyped-def]
     """A connection with a queue that has these messages. `arguments` are the queue's, with _ for -."""
@@ -134,6 +127,17 @@ async def placed(server: AmqpServer, *bodies: bytes, publish: dict[str, Any] | N
             yield place
         finally:
             await place.delete(place.queue)
+
+
+@asynccontextmanager
+async def placed_with_dead_letters(
+    server: AmqpServer, *bodies: bytes, publish: dict[str, Any] | None = None
+) -> AsyncIterator[tuple[Place, Place]]:
+    """Such a queue, and the one that its dead letters go to."""
+    async with placed(server) as dead:
+        arguments = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": dead.queue}
+        async with placed(server, *bodies, publish=publish, **arguments) as place:
+            yield place, dead
 
 
 def numbered(count: int) -> list[bytes]:

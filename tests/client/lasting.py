@@ -13,6 +13,7 @@ from leveret.core.properties import encode_properties
 from leveret.wire.exchange_methods import ExchangeDeclare
 from leveret.wire.queue_methods import QueueDeclare, QueueDelete
 from tests.client.amqp_server import AmqpServer
+from tests.client.waiting import until
 
 WAIT_S = 60.0
 
@@ -60,9 +61,7 @@ async def publish(connection: Connection, exchange: str, messages: Iterable[tupl
     raw = encode_properties(**fields)
     for key, body in messages:
         channel.lane.publish(Outgoing(make_address(exchange, key), raw, body, b"", 0))
-    async with asyncio.timeout(WAIT_S):
-        while channel.lane.unconfirmed:  # noqa: ASYNC110 - it has no event
-            await asyncio.sleep(0.005)
+    await until(lambda: not channel.lane.unconfirmed, "all are confirmed", WAIT_S)
     await channel.close()
 
 
@@ -91,15 +90,5 @@ async def cut_and_restored(connection: Connection) -> None:
     before = connection.reconnects_total
     cut(connection)
     async with asyncio.timeout(WAIT_S):
-        while connection.reconnects_total == before:  # noqa: ASYNC110 - it has no event
-            await asyncio.sleep(0.01)
+        await until(lambda: connection.reconnects_total > before, "it is restored", WAIT_S)
         await connection.ready()
-
-
-async def until(condition: Callable[[], bool], what: str) -> None:
-    try:
-        async with asyncio.timeout(20):
-            while not condition():  # noqa: ASYNC110 - whatever it is
-                await asyncio.sleep(0.01)
-    except TimeoutError:
-        raise AssertionError(f"waited in vain: {what}") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -15,6 +14,7 @@ from leveret.client import Connection
 from leveret.client.events import Event
 from leveret.testing import Broker
 from tests.client.leaks import no_leaks
+from tests.client.waiting import until
 
 SCENE_DEADLINE_S = 60.0
 WAIT_S = 15.0
@@ -38,14 +38,6 @@ def play(scene: Coroutine[Any, Any, None], loop_factory: LoopFactory | None = No
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(bounded())
     assert not problems, problems
-
-
-async def until(condition: Callable[[], object], what: str) -> None:
-    """Waits until it holds."""
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end, f"not within {WAIT_S} s: {what}"
-        await asyncio.sleep(0.01)
 
 
 async def off_loop(function: Callable[..., Any], *arguments: Any) -> Any:

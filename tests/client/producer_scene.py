@@ -99,12 +99,6 @@ async def bodies(connection: Connection, queue: str = "q") -> list[bytes]:
     return [delivery.body for delivery in await take_all(connection, queue)]
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_S / 2):
-        while not is_so():  # noqa: ASYNC110 - of somebody else's state
-            await asyncio.sleep(0.005)
-
-
 @asynccontextmanager
 async def restored(connection: Connection) -> AsyncIterator[None]:
     """Whatever happens in this block makes the connection come back: waits for that at its end."""

@@ -75,7 +75,8 @@ def talk(proxy: Proxy) -> None:
         client.log_out()
 
 
-TALK: list[tuple[Side, str]] = [
+# Up to the first channel.
+OPENING: list[tuple[Side, str]] = [
     ("client", "protocol-header"),
     ("server", "connection.start"),
     ("client", "connection.start-ok"),
@@ -85,6 +86,9 @@ TALK: list[tuple[Side, str]] = [
     ("server", "connection.open-ok"),
     ("client", "channel.open"),
     ("server", "channel.open-ok"),
+]
+TALK: list[tuple[Side, str]] = [
+    *OPENING,
     ("client", "confirm.select"),
     ("server", "confirm.select-ok"),
     ("client", "queue.declare"),

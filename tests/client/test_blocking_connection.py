@@ -31,13 +31,8 @@ from leveret.client import (
 from leveret.client.blocking import Channel, Connection, connect
 from leveret.testing import Broker
 from leveret.wire.queue_methods import QueueDeclare, QueueDeclareOk, QueueDelete
+from tests.client.waiting import until_blocking
 from tests.unit.node.process import environment
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as broker:
-        yield broker
 
 
 @pytest.fixture
@@ -48,14 +43,6 @@ def connection(broker: Broker) -> Iterator[Connection]:
 
 def client_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "leveret-client"]
-
-
-def until(condition: object, seconds: float = 5) -> None:
-    assert callable(condition)
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
 
 
 def fill(broker: Broker, queue: str, *bodies: bytes) -> None:
@@ -142,7 +129,7 @@ def test_its_thread_ends_with_it(broker: Broker) -> None:
     for call in (connection.channel, connection.ready, lambda: channel.call(QueueDeclare("b-late"))):
         with pytest.raises(ClientClosed):
             call()
-    until(lambda: broker.call(lambda node: len(node.broker.connections)) == 0)
+    until_blocking(lambda: broker.call(lambda node: len(node.broker.connections)) == 0)
 
 
 def test_many_threads_share_a_connection(broker: Broker, connection: Connection) -> None:
@@ -244,7 +231,7 @@ def test_an_interrupt_leaves_no_channel_behind(broker: Broker, connection: Conne
     with pytest.raises(KeyboardInterrupt):
         connection.channel()
     asleep.join()
-    until(lambda: channels_at(broker) == 0)
+    until_blocking(lambda: channels_at(broker) == 0)
     assert connection.channel().is_open
 
 
@@ -324,7 +311,7 @@ def test_who_forgets_to_close_is_told_and_nothing_stays(broker: Broker) -> None:
         warnings.simplefilter("always")
         forgotten = None
         gc.collect()
-        until(lambda: client_threads() == before)
+        until_blocking(lambda: client_threads() == before)
     assert [str(one.message) for one in caught if one.category is ResourceWarning] == [
         f"<Connection to {broker.host}:{broker.port}, open> was not closed"
     ]
@@ -355,7 +342,7 @@ def test_a_program_that_forgets_it_ends_all_the_same(broker: Broker) -> None:
     done = run(FORGETFUL, broker)
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
     assert time.monotonic() - started < 10
-    until(lambda: broker.call(lambda node: len(node.broker.connections)) == 0)
+    until_blocking(lambda: broker.call(lambda node: len(node.broker.connections)) == 0)
 
 
 CONSUMING = """

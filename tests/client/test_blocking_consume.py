@@ -16,7 +16,8 @@ from leveret.client import ChannelClosed, ClientClosed, DeadlineExceeded, Reject
 from leveret.client.blocking import Batch, Consumer, Delivery
 from leveret.client.payload import Typed
 from tests.client.amqp_server import AmqpServer
-from tests.client.blocking_scene import Scene, interrupt_soon, our_threads, scene_at, until
+from tests.client.blocking_scene import Scene, interrupt_soon, our_threads, scene_at
+from tests.client.waiting import until_blocking
 
 
 class Order(msgspec.Struct):
@@ -55,7 +56,7 @@ def test_one_by_one_in_order_and_the_rest_goes_back(scene: Scene) -> None:
         assert taken(consumer, 150) == numbers(150)
         assert taken(consumer, 20) == numbers(20, 150)
         assert consumer.queue == scene.queue
-        until(lambda: consumer.acked == 170)
+        until_blocking(lambda: consumer.acked == 170)
     assert scene.count == 130
 
 
@@ -181,7 +182,7 @@ def test_a_run_ends_when_another_thread_stops_it(scene: Scene) -> None:
     consumer = scene.connection.consumer(scene.queue)
     thread = threading.Thread(target=consumer.run, args=(handler,), kwargs={"concurrency": 2})
     thread.start()
-    until(lambda: consumer.in_hand == 2)
+    until_blocking(lambda: consumer.in_hand == 2)
     consumer.stop(5)
     thread.join(5)
     assert not thread.is_alive()
@@ -258,9 +259,9 @@ def test_an_interrupted_run_puts_everything_back(leveret_scene: Scene) -> None:
     with pytest.raises(KeyboardInterrupt):
         scene.connection.consumer(scene.queue).run(handler, concurrency=3)
     thread.join()
-    until(lambda: scene.count == 20)
+    until_blocking(lambda: scene.count == 20)
     let_go.set()
-    until(lambda: not [name for name in our_threads() if name.startswith("leveret-handler")])
+    until_blocking(lambda: not [name for name in our_threads() if name.startswith("leveret-handler")])
 
 
 def test_a_loop_goes_on_after_a_reconnect(leveret_server: AmqpServer) -> None:
@@ -276,7 +277,7 @@ def test_a_loop_goes_on_after_a_reconnect(leveret_server: AmqpServer) -> None:
             for delivery in consumer:
                 if len(seen) == 20 and not lasting.connection.reconnects_total:
                     leveret_server.broker.close_connections()
-                    until(lambda: lasting.connection.reconnects_total == 1)
+                    until_blocking(lambda: lasting.connection.reconnects_total == 1)
                     with pytest.raises(StaleDelivery):
                         delivery.ack()
                     continue
@@ -285,7 +286,7 @@ def test_a_loop_goes_on_after_a_reconnect(leveret_server: AmqpServer) -> None:
                     delivery.ack()
                 if len(seen) == 50:
                     break
-            until(lambda: lasting.count == 0)
+            until_blocking(lambda: lasting.count == 0)
             assert consumer.resubscribed == 1
         lasting.connection.topology.delete(Queue(lasting.queue))
 
@@ -304,7 +305,7 @@ def test_closing_the_connection_ends_a_run_of_another_thread(leveret_server: Amq
 
         thread = threading.Thread(target=run)
         thread.start()
-        until(lambda: consumer.acked >= 2)
+        until_blocking(lambda: consumer.acked >= 2)
         started = time.monotonic()
         scene.connection.close()
         thread.join(5)

@@ -22,7 +22,8 @@ from leveret.client.stream import Stream
 from leveret.client.super_stream import SuperStream, declare_super_stream, partition_key
 from leveret.client.topology import Queue, Topology
 from tests.client.amqp_server import AmqpServer
-from tests.client.blocking_scene import Scene, scene_at, until
+from tests.client.blocking_scene import Scene, scene_at
+from tests.client.waiting import until_blocking
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_offsets_are_stored_and_super_streams_are_read_as_one(leveret_server: Am
             assert sorted(bodies, key=int) == [b"%d" % number for number in range(30)]
             stream.store_offset()
             assert sum(offset + 1 for offset in stream.offsets.values()) == 30
-        until(lambda: stored(leveret_server, "blocking-super-0") > 0)
+        until_blocking(lambda: stored(leveret_server, "blocking-super-0") > 0)
 
 
 def stored(server: AmqpServer, name: str) -> int:

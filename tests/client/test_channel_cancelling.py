@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from leveret.client import ClientClosed, connect
 from leveret.core.client.lane import Sink
-from leveret.testing import Broker
 from leveret.wire.basic_methods import BasicQos
 from leveret.wire.queue_methods import QueueDeclare
 from tests.client.amqp_server import AmqpServer
 from tests.client.channel_scene import has_count, message, queue_of
-from tests.client.life_scene import BOTH_LOOPS, LoopFactory, play, until
+from tests.client.life_scene import BOTH_LOOPS, LoopFactory, play
 from tests.client.proxy import Proxy
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as running:
-        yield running
-
-
-@pytest.fixture
-def proxy(broker: Broker) -> Iterator[Proxy]:
-    with Proxy((broker.host, broker.port)) as running:
-        yield running
+from tests.client.waiting import until
 
 
 async def cancelled(task: asyncio.Task[Any]) -> None:

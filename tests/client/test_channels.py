@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -20,15 +20,15 @@ from leveret.client import (
     connect,
 )
 from leveret.core.client.lane import Sink
-from leveret.testing import Broker
 from leveret.wire.basic_methods import BasicQos
 from leveret.wire.channel_methods import ChannelClose
 from leveret.wire.exchange_methods import ExchangeDeclare
 from leveret.wire.queue_methods import QueueDeclare, QueueDelete, QueuePurge
 from tests.client.amqp_server import AmqpServer
 from tests.client.channel_scene import has_count, message, queue_of
-from tests.client.life_scene import BOTH_LOOPS, LoopFactory, play, until
+from tests.client.life_scene import BOTH_LOOPS, LoopFactory, play
 from tests.client.proxy import DROP_FRAME, HALF_OPEN, Proxy, Step
+from tests.client.waiting import until
 from tests.conformance.topology import unique_name
 from tests.http_client import name
 
@@ -200,18 +200,6 @@ def test_a_stale_channel_harms_no_other_that_has_its_number(amqp_server: AmqpSer
 
 
 # ---- deadlines
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as running:
-        yield running
-
-
-@pytest.fixture
-def proxy(broker: Broker) -> Iterator[Proxy]:
-    with Proxy((broker.host, broker.port)) as running:
-        yield running
 
 
 @BOTH_LOOPS

@@ -13,22 +13,11 @@ import pytest
 from leveret.client import Connection, ConnectionFailed, State, connect
 from leveret.testing import Broker
 from tests.client.leaks import no_leaks
-from tests.client.life_scene import BOTH_LOOPS, LoopFactory, connections_of, play, until
+from tests.client.life_scene import BOTH_LOOPS, LoopFactory, connections_of, play
 from tests.client.proxy import HALF_OPEN, Proxy, Step
+from tests.client.waiting import until
 from tests.conformance.server_process import free_port
 from tests.conformance.tls_scenes import TlsScene, tls_scene
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as running:
-        yield running
-
-
-@pytest.fixture
-def proxy(broker: Broker) -> Iterator[Proxy]:
-    with Proxy((broker.host, broker.port)) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

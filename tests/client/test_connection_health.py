@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from leveret.client import ConnectionLost, State, connect, events
-from leveret.testing import Broker
 from leveret.wire.basic_methods import BasicQos
 from leveret.wire.queue_methods import QueueDeclare
 from tests.client.amqp_server import AmqpServer
 from tests.client.channel_scene import message
-from tests.client.life_scene import BOTH_LOOPS, Ear, LoopFactory, off_loop, play, until
+from tests.client.life_scene import BOTH_LOOPS, Ear, LoopFactory, off_loop, play
 from tests.client.proxy import Proxy
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as running:
-        yield running
-
-
-@pytest.fixture
-def proxy(broker: Broker) -> Iterator[Proxy]:
-    with Proxy((broker.host, broker.port)) as running:
-        yield running
+from tests.client.waiting import until
 
 
 def seen(proxy: Proxy, side: str) -> int:

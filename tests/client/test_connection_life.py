@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -24,24 +23,13 @@ from leveret.wire.basic_methods import BasicQos
 from leveret.wire.codec import encode_method
 from leveret.wire.connection_methods import ConnectionTune
 from tests.client.amqp_server import AmqpServer
-from tests.client.life_scene import BOTH_LOOPS, Ear, LoopFactory, off_loop, play, until
+from tests.client.life_scene import BOTH_LOOPS, Ear, LoopFactory, off_loop, play
 from tests.client.proxy import CUT, GARBAGE, HALF_OPEN, RESET, SEND, Proxy, Step
+from tests.client.waiting import until
 from tests.conformance.server_process import free_port
 
 SOON = {"backoff_min_s": 0.02, "backoff_max_s": 0.2}
 ONCE_ROUND = ["Lost", "Connecting", "Opened", "Restored"]
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as running:
-        yield running
-
-
-@pytest.fixture
-def proxy(broker: Broker) -> Iterator[Proxy]:
-    with Proxy((broker.host, broker.port)) as running:
-        yield running
 
 
 class Witness:
@@ -66,6 +54,17 @@ class Witness:
 
     async def stop(self, reason: ClientError) -> None:
         self.log.append(f"stop {self.name}")
+
+
+async def caught_restoring(connection: Connection, proxy: Proxy, log: list[str], pause_s: float, later: str) -> Witness:
+    """Loses the connection; returns while "slow" is being restored, which takes so long. Gives the part after it."""
+    slow, last = Witness(0, "slow", log), Witness(1, later, log)
+    slow.pause_s = pause_s
+    connection.attach(slow)
+    connection.attach(last)
+    proxy.reset_all()
+    await until(lambda: "restore slow" in log, "it is being restored")
+    return last
 
 
 # ---- coming back
@@ -241,13 +240,8 @@ def test_parts_may_come_and_go_while_others_are_restored(proxy: Proxy) -> None:
 
     async def scene() -> None:
         async with connect(proxy.url, **SOON) as connection:
-            slow, leaving = Witness(0, "slow", log), Witness(1, "leaving", log)
-            slow.pause_s = 0.2
-            connection.attach(slow)
-            connection.attach(leaving)
             ear = Ear(connection)
-            proxy.reset_all()
-            await until(lambda: "restore slow" in log, "it is being restored")
+            leaving = await caught_restoring(connection, proxy, log, pause_s=0.2, later="leaving")
             connection.detach(leaving)
             connection.attach(Witness(2, "coming", log))
             await ear.hears(events.Restored)
@@ -281,13 +275,8 @@ def test_a_loss_in_the_middle_of_restoring_begins_again(proxy: Proxy) -> None:
 
     async def scene() -> None:
         async with connect(proxy.url, **SOON) as connection:
-            slow, last = Witness(0, "slow", log), Witness(1, "last", log)
-            slow.pause_s = 0.3
-            connection.attach(slow)
-            connection.attach(last)
             ear = Ear(connection)
-            proxy.reset_all()
-            await until(lambda: "restore slow" in log, "it is being restored")
+            await caught_restoring(connection, proxy, log, pause_s=0.3, later="last")
             proxy.reset_all()
             await ear.hears(events.Restored)
             names = ear.names
@@ -364,12 +353,7 @@ def test_close_while_it_restores(proxy: Proxy) -> None:
 
     async def scene() -> None:
         connection = await connect(proxy.url, **SOON)
-        slow, last = Witness(0, "slow", log), Witness(1, "last", log)
-        slow.pause_s = 20
-        connection.attach(slow)
-        connection.attach(last)
-        proxy.reset_all()
-        await until(lambda: "restore slow" in log, "it is being restored")
+        await caught_restoring(connection, proxy, log, pause_s=20, later="last")
         await closes_within(connection, 3)
         assert log[-2:] == ["stop last", "stop slow"]
         assert "restore last" not in log, "nothing is restored that was stopped"

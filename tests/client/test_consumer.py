@@ -22,7 +22,8 @@ from leveret.testing import Broker
 from leveret.wire.basic_methods import BasicAck
 from leveret.wire.queue_methods import QueueDeclare
 from tests.client.amqp_server import AmqpServer
-from tests.client.consumer_scene import bodies, in_loop, numbered, placed, taken, until
+from tests.client.consumer_scene import bodies, in_loop, numbered, placed, taken
+from tests.client.waiting import until
 from tests.conformance.topology import unique_name
 
 

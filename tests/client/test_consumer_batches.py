@@ -10,7 +10,8 @@ import pytest
 
 from leveret.client import Batch, Delivery, StaleDelivery
 from tests.client.amqp_server import AmqpServer
-from tests.client.consumer_scene import bodies, in_loop, numbered, placed, taken, until
+from tests.client.consumer_scene import bodies, in_loop, numbered, placed, placed_with_dead_letters, taken
+from tests.client.waiting import until
 
 
 def test_batches_by_size_and_by_time(amqp_server: AmqpServer) -> None:
@@ -37,21 +38,19 @@ def test_batches_by_size_and_by_time(amqp_server: AmqpServer) -> None:
 
 def test_failures_do_not_touch_the_others(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server) as dead:
-            arguments = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": dead.queue}
-            async with placed(amqp_server, *numbered(10), **arguments) as place:
-                async with place.connection.consumer(place.queue) as consumer:
-                    batch = (await taken(consumer.batches(size=10), 1))[0]
-                    batch.failed(batch.deliveries[0])
-                    batch.failed(batch.deliveries[4])
-                    batch.failed(batch.deliveries[9], requeue=True)
-                    batch.ack()
-                    assert (consumer.acked, consumer.nacked) == (7, 3)
-                    again = await consumer.next()
-                    assert again.body == b"9"
-                    again.ack()
-                await place.expect_depth(0)
-                await dead.expect_depth(2)
+        async with placed_with_dead_letters(amqp_server, *numbered(10)) as (place, dead):
+            async with place.connection.consumer(place.queue) as consumer:
+                batch = (await taken(consumer.batches(size=10), 1))[0]
+                batch.failed(batch.deliveries[0])
+                batch.failed(batch.deliveries[4])
+                batch.failed(batch.deliveries[9], requeue=True)
+                batch.ack()
+                assert (consumer.acked, consumer.nacked) == (7, 3)
+                again = await consumer.next()
+                assert again.body == b"9"
+                again.ack()
+            await place.expect_depth(0)
+            await dead.expect_depth(2)
 
     in_loop(script())
 

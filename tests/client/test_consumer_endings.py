@@ -10,7 +10,8 @@ import pytest
 
 from leveret.client import ClientClosed, Delivery, connect
 from tests.client.amqp_server import AmqpServer
-from tests.client.consumer_scene import in_loop, numbered, placed, until
+from tests.client.consumer_scene import in_loop, numbered, placed
+from tests.client.waiting import until
 
 
 def test_the_end_in_good_order(amqp_server: AmqpServer) -> None:

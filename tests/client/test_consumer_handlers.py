@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -12,7 +14,8 @@ import pytest
 
 from leveret.client import Consumer, Delivery, Reject, Requeue, RetryLater
 from tests.client.amqp_server import AmqpServer
-from tests.client.consumer_scene import in_loop, numbered, placed, until
+from tests.client.consumer_scene import Place, in_loop, numbered, placed, placed_with_dead_letters
+from tests.client.waiting import until
 
 
 class Order(msgspec.Struct):
@@ -34,11 +37,19 @@ class Ledger:
             self._consumer.stop_soon()
 
 
+@asynccontextmanager
+async def noting(
+    server: AmqpServer, *bodies: bytes, stop_after: int = 0, **options: Any
+) -> AsyncIterator[tuple[Place, Consumer[Any], Ledger]]:
+    """A queue with these messages and its consumer, which stops when as many were noted, or `stop_after`."""
+    async with placed(server, *bodies) as place:
+        consumer = place.connection.consumer(place.queue, **options)
+        yield place, consumer, Ledger(consumer, stop_after or len(bodies))
+
+
 def test_each_is_handled_and_acknowledged(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, *numbered(100)) as place:
-            consumer = place.connection.consumer(place.queue)
-            ledger = Ledger(consumer, 100)
+        async with noting(amqp_server, *numbered(100)) as (place, consumer, ledger):
             now = most = 0
 
             async def handler(delivery: Delivery) -> None:
@@ -60,9 +71,7 @@ def test_each_is_handled_and_acknowledged(amqp_server: AmqpServer) -> None:
 
 def test_one_at_a_time_keeps_the_order(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, *numbered(50)) as place:
-            consumer = place.connection.consumer(place.queue)
-            ledger = Ledger(consumer, 50)
+        async with noting(amqp_server, *numbered(50)) as (_, consumer, ledger):
 
             async def handler(delivery: Delivery) -> None:
                 await asyncio.sleep(0)
@@ -76,9 +85,7 @@ def test_one_at_a_time_keeps_the_order(amqp_server: AmqpServer) -> None:
 
 def test_a_failure_goes_back_into_the_queue_after_a_pause(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, b"x") as place:
-            consumer = place.connection.consumer(place.queue, requeue_pause_s=0.05)
-            ledger = Ledger(consumer, 3)
+        async with noting(amqp_server, b"x", stop_after=3, requeue_pause_s=0.05) as (place, consumer, ledger):
 
             async def handler(delivery: Delivery) -> None:
                 ledger.note(delivery.body)
@@ -99,31 +106,27 @@ def test_a_failure_goes_back_into_the_queue_after_a_pause(amqp_server: AmqpServe
 @pytest.mark.parametrize("how", ["on_error", "Reject"])
 def test_a_failure_goes_to_the_dead_letters(amqp_server: AmqpServer, how: str) -> None:
     async def script() -> None:
-        async with placed(amqp_server) as dead:
-            arguments = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": dead.queue}
-            async with placed(amqp_server, b"bad", b"good", **arguments) as place:
-                options = {"on_error": "reject"} if how == "on_error" else {}
-                consumer = place.connection.consumer(place.queue, **options)
-                ledger = Ledger(consumer, 2)
+        async with placed_with_dead_letters(amqp_server, b"bad", b"good") as (place, dead):
+            options = {"on_error": "reject"} if how == "on_error" else {}
+            consumer = place.connection.consumer(place.queue, **options)
+            ledger = Ledger(consumer, 2)
 
-                async def handler(delivery: Delivery) -> None:
-                    ledger.note(delivery.body)
-                    if delivery.body == b"bad":
-                        raise Reject("never") if how == "Reject" else ValueError("never")
+            async def handler(delivery: Delivery) -> None:
+                ledger.note(delivery.body)
+                if delivery.body == b"bad":
+                    raise Reject("never") if how == "Reject" else ValueError("never")
 
-                await consumer.run(handler)
-                assert (consumer.failed, consumer.rejected, consumer.acked, consumer.nacked) == (1, 1, 1, 1)
-                await place.expect_depth(0)
-                await dead.expect_depth(1)
+            await consumer.run(handler)
+            assert (consumer.failed, consumer.rejected, consumer.acked, consumer.nacked) == (1, 1, 1, 1)
+            await place.expect_depth(0)
+            await dead.expect_depth(1)
 
     in_loop(script())
 
 
 def test_a_handler_may_settle_itself(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, *numbered(2)) as place:
-            consumer = place.connection.consumer(place.queue)
-            ledger = Ledger(consumer, 2)
+        async with noting(amqp_server, *numbered(2)) as (place, consumer, ledger):
 
             async def handler(delivery: Delivery) -> None:
                 delivery.ack()
@@ -176,62 +179,58 @@ def test_plain_functions_run_in_threads(amqp_server: AmqpServer) -> None:
 
 def test_typed_payloads(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server) as dead:
-            arguments = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": dead.queue}
-            async with placed(amqp_server, **arguments) as place:
-                await place.publish(b'{"number": 1}')
-                await place.publish(b"no JSON", b'{"number": "one"}')
-                await place.publish(msgspec.msgpack.encode(Order(2, "tea")), content_type="application/msgpack")
-                consumer = place.connection.consumer(place.queue, type=Order)
-                orders = []
+        async with placed_with_dead_letters(amqp_server) as (place, dead):
+            await place.publish(b'{"number": 1}')
+            await place.publish(b"no JSON", b'{"number": "one"}')
+            await place.publish(msgspec.msgpack.encode(Order(2, "tea")), content_type="application/msgpack")
+            consumer = place.connection.consumer(place.queue, type=Order)
+            orders = []
 
-                async def handler(order: Order) -> None:
-                    orders.append(order)
-                    if len(orders) == 2:
-                        consumer.stop_soon()
+            async def handler(order: Order) -> None:
+                orders.append(order)
+                if len(orders) == 2:
+                    consumer.stop_soon()
 
-                await consumer.run(handler, concurrency=1)
-                assert orders == [Order(1), Order(2, "tea")]
-                assert (consumer.failed, consumer.rejected, consumer.acked) == (2, 2, 2)
-                await dead.expect_depth(2)
+            await consumer.run(handler, concurrency=1)
+            assert orders == [Order(1), Order(2, "tea")]
+            assert (consumer.failed, consumer.rejected, consumer.acked) == (2, 2, 2)
+            await dead.expect_depth(2)
 
-                await place.publish(b"poison", b'{"number": 3}', b'{"number": 4}')
-                async with place.connection.consumer(place.queue, type=Order) as one_by_one:
-                    message = await one_by_one.next()
-                    assert (message.payload, message.redelivered) == (Order(3), False)
-                    assert message.delivery.body == b'{"number": 3}'
-                    message.ack()
-                    with_both = []
+            await place.publish(b"poison", b'{"number": 3}', b'{"number": 4}')
+            async with place.connection.consumer(place.queue, type=Order) as one_by_one:
+                message = await one_by_one.next()
+                assert (message.payload, message.redelivered) == (Order(3), False)
+                assert message.delivery.body == b'{"number": 3}'
+                message.ack()
+                with_both = []
 
-                    async def both(order: Order, delivery: Delivery) -> None:
-                        with_both.append((order.number, delivery.body))
-                        one_by_one.stop_soon()
+                async def both(order: Order, delivery: Delivery) -> None:
+                    with_both.append((order.number, delivery.body))
+                    one_by_one.stop_soon()
 
-                    await one_by_one.run(both)
-                    assert with_both == [(4, b'{"number": 4}')]
-                await place.expect_depth(0)
-                await dead.expect_depth(3)
+                await one_by_one.run(both)
+                assert with_both == [(4, b'{"number": 4}')]
+            await place.expect_depth(0)
+            await dead.expect_depth(3)
 
     in_loop(script())
 
 
 def test_what_comes_too_often_is_put_aside(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server) as dead:
-            arguments = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": dead.queue}
-            async with placed(amqp_server, b"bad", publish={"ids": True}, **arguments) as place:
-                consumer = place.connection.consumer(place.queue, max_deliveries=3, requeue_pause_s=0)
-                seen = []
+        async with placed_with_dead_letters(amqp_server, b"bad", publish={"ids": True}) as (place, dead):
+            consumer = place.connection.consumer(place.queue, max_deliveries=3, requeue_pause_s=0)
+            seen = []
 
-                async def handler(delivery: Delivery) -> None:
-                    seen.append(delivery.body)
-                    raise ValueError("always")
+            async def handler(delivery: Delivery) -> None:
+                seen.append(delivery.body)
+                raise ValueError("always")
 
-                running = asyncio.create_task(consumer.run(handler))
-                await dead.expect_depth(1)
-                await consumer.stop()
-                await running
-                assert (len(seen), consumer.failed, consumer.rejected) == (3, 3, 1)
+            running = asyncio.create_task(consumer.run(handler))
+            await dead.expect_depth(1)
+            await consumer.stop()
+            await running
+            assert (len(seen), consumer.failed, consumer.rejected) == (3, 3, 1)
 
     in_loop(script())
 
@@ -258,9 +257,7 @@ def test_brokers_that_count_deliveries(amqp_server: AmqpServer) -> None:
 
 def test_what_a_handler_waits_for_may_be_cancelled(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, b"x") as place:
-            consumer = place.connection.consumer(place.queue, requeue_pause_s=0)
-            ledger = Ledger(consumer, 2)
+        async with noting(amqp_server, b"x", stop_after=2, requeue_pause_s=0) as (_, consumer, ledger):
 
             async def handler(delivery: Delivery) -> None:
                 ledger.note(delivery.body)
@@ -277,9 +274,7 @@ def test_what_a_handler_waits_for_may_be_cancelled(amqp_server: AmqpServer) -> N
 
 def test_handlers_have_deadlines(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, b"x") as place:
-            consumer = place.connection.consumer(place.queue, requeue_pause_s=0)
-            ledger = Ledger(consumer, 2)
+        async with noting(amqp_server, b"x", stop_after=2, requeue_pause_s=0) as (_, consumer, ledger):
 
             async def handler(delivery: Delivery) -> None:
                 ledger.note(delivery.body)
@@ -294,9 +289,7 @@ def test_handlers_have_deadlines(amqp_server: AmqpServer) -> None:
 
 def test_a_connection_that_is_lost_under_a_handler(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, b"x") as place:
-            consumer = place.connection.consumer(place.queue)
-            ledger = Ledger(consumer, 2)
+        async with noting(amqp_server, b"x", stop_after=2) as (place, consumer, ledger):
 
             async def handler(delivery: Delivery) -> None:
                 if not ledger.seen:
@@ -312,9 +305,7 @@ def test_a_connection_that_is_lost_under_a_handler(amqp_server: AmqpServer) -> N
 
 def test_a_failure_of_a_lost_connection_is_only_counted(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, b"x") as place:
-            consumer = place.connection.consumer(place.queue, requeue_pause_s=0)
-            ledger = Ledger(consumer, 2)
+        async with noting(amqp_server, b"x", stop_after=2, requeue_pause_s=0) as (place, consumer, ledger):
 
             async def handler(delivery: Delivery) -> None:
                 ledger.note(delivery.body)
@@ -330,9 +321,7 @@ def test_a_failure_of_a_lost_connection_is_only_counted(amqp_server: AmqpServer)
 
 def test_no_ack_settles_nothing(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, *numbered(2)) as place:
-            consumer = place.connection.consumer(place.queue, no_ack=True)
-            ledger = Ledger(consumer, 2)
+        async with noting(amqp_server, *numbered(2), no_ack=True) as (place, consumer, ledger):
 
             async def handler(delivery: Delivery) -> None:
                 ledger.note(delivery.body)

@@ -13,7 +13,8 @@ import pytest
 from leveret.client import Delivery, Reject, Requeue, RetryLater, connect
 from leveret.client.topology import Queue, Retry, retry_count
 from tests.client.amqp_server import AmqpServer
-from tests.client.consumer_scene import Place, in_loop, until
+from tests.client.consumer_scene import Place, in_loop
+from tests.client.waiting import until
 from tests.conformance.topology import unique_name
 
 

@@ -12,7 +12,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from leveret.client import Connection, PrometheusCollector, connect
 from leveret.client.logs import JsonFormatter, fields_of
 from tests.client.amqp_server import AmqpServer
-from tests.client.lasting import cut_and_restored, new_queue, new_stream, publish, run_on, until
+from tests.client.lasting import cut_and_restored, new_queue, new_stream, publish, run_on
+from tests.client.waiting import until
 
 
 async def echo(request: Any) -> bytes:

@@ -19,9 +19,10 @@ from leveret.client import (
 from leveret.client.channel import Channel
 from leveret.wire.basic_methods import BasicAck
 from tests.client.faults import DROP_FRAME, HALF_OPEN
-from tests.client.producer_scene import bodies, count, restored, run, run_proxied, until
+from tests.client.producer_scene import bodies, count, restored, run, run_proxied
 from tests.client.proxy import Proxy, Step
 from tests.client.topology_scene import Scene, cut
+from tests.client.waiting import until
 
 SMALL = {"pool_size": 2, "channels_max": 3}
 

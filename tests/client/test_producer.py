@@ -20,9 +20,10 @@ from leveret.client import (
 )
 from leveret.client.producer import Producer
 from tests.client.faults import HALF_OPEN
-from tests.client.producer_scene import bodies, count, declare, declare_exchange, run, run_proxied, take_all, until
+from tests.client.producer_scene import bodies, count, declare, declare_exchange, run, run_proxied, take_all
 from tests.client.proxy import Proxy, Step
 from tests.client.topology_scene import Scene
+from tests.client.waiting import until
 
 
 class Order(msgspec.Struct):

@@ -9,9 +9,10 @@ import pytest
 
 from leveret.client import BatchFailed, ChannelClosed, ClientClosed, Connection, DeadlineExceeded, Message, Unroutable
 from tests.client.faults import HALF_OPEN, STALL_READING
-from tests.client.producer_scene import bodies, count, declare_exchange, run, run_proxied, take_all, until
+from tests.client.producer_scene import bodies, count, declare_exchange, run, run_proxied, take_all
 from tests.client.proxy import Proxy, Step
 from tests.client.topology_scene import Scene
+from tests.client.waiting import until
 
 
 def test_a_batch_in_its_order(scene: Scene) -> None:

@@ -21,10 +21,10 @@ from tests.client.producer_scene import (
     run,
     run_proxied,
     take_all,
-    until,
 )
 from tests.client.proxy import Proxy, Step
 from tests.client.topology_scene import Scene, cut
+from tests.client.waiting import until
 
 
 @pytest.mark.parametrize("on_uvloop", [False, True])

@@ -5,7 +5,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -27,36 +27,15 @@ from tests.client.proxy_scene import (
     WAIT_S,
     Connect,
     broker_connections,
-    connecting,
     declare,
     declare_ok_bytes,
     expect_gone,
     has_queue,
     octets_forwarded,
-    proxied,
     talk,
 )
 from tests.conformance.raw_client import RawClient, ServerClosed
 from tests.unit.session.clients import eventually
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def proxy(broker: Broker) -> Iterator[Proxy]:
-    with proxied(broker) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def connect(proxy: Proxy) -> Iterator[Connect]:
-    with connecting(proxy) as connect:
-        yield connect
-
 
 # What passes when nothing is armed
 

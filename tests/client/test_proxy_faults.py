@@ -1,7 +1,6 @@
 """Faults with which a connection lives on: each does what it says, as a client and a real broker see it."""
 
 import time
-from collections.abc import Iterator
 
 import pika
 import pika.exceptions
@@ -26,34 +25,14 @@ from tests.client.proxy_scene import (
     WAIT_S,
     Connect,
     broker_connections,
-    connecting,
     declare,
     declare_ok_bytes,
     expect_gone,
     has_queue,
     octets_forwarded,
-    proxied,
 )
 from tests.conformance.raw_client import RawClient, ServerClosed
 from tests.unit.session.clients import eventually
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def proxy(broker: Broker) -> Iterator[Proxy]:
-    with proxied(broker) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def connect(proxy: Proxy) -> Iterator[Connect]:
-    with connecting(proxy) as connect:
-        yield connect
 
 
 @pytest.mark.parametrize("when", ["before", "middle", "after"])

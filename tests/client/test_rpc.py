@@ -30,7 +30,8 @@ from leveret.core.client.outgoing import Outgoing, make_address
 from leveret.core.properties import encode_properties
 from leveret.testing import Broker
 from tests.client.amqp_server import AmqpServer
-from tests.client.lasting import cut, cut_and_restored, delete_queue, new_name, new_queue, run_on, until
+from tests.client.lasting import cut, cut_and_restored, delete_queue, new_name, new_queue, run_on
+from tests.client.waiting import until
 
 
 class Sum(msgspec.Struct):

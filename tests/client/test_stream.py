@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -130,14 +132,20 @@ def test_on_without_gap_or_duplicate_after_lost_connections(amqp_server: AmqpSer
 # ---- stores
 
 
-def store_for(kind: str, connection: Connection, path: Path) -> Any:
+@asynccontextmanager
+async def stored(
+    kind: str, connection: Connection, path: Path, count: int, **options: Any
+) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    """A stream with so many messages, and the options of a consumer that keeps its offsets in such a store."""
+    name = await filled(connection, count)
+    options = {"offset": "first", "consumer": "c", **options}
     if kind == "broker":
-        return None
-    return SqliteOffsetStore(path / "offsets.db") if kind == "sqlite" else QueueOffsetStore(connection)
-
-
-async def closed(store: Any) -> None:
-    if store is not None:
+        yield name, {**options, "store": None}
+        return
+    store = SqliteOffsetStore(path / "offsets.db") if kind == "sqlite" else QueueOffsetStore(connection)
+    try:
+        yield name, {**options, "store": store}
+    finally:
         await store.close()
 
 
@@ -150,85 +158,73 @@ def kind(request: pytest.FixtureRequest, amqp_server: AmqpServer) -> str:
 
 def test_a_named_consumer_goes_on_where_it_was(amqp_server: AmqpServer, kind: str, tmp_path: Path) -> None:
     async def script(connection: Connection) -> None:
-        store = store_for(kind, connection, tmp_path)
-        name = await filled(connection, 30)
-        options: dict[str, Any] = {"offset": "stored", "consumer": "ledger", "store": store}
-        async with connection.stream(name, **options) as stream:
-            assert await read(stream, 10) == list(range(10))
-        async with connection.stream(name, **options) as stream:
-            assert await read(stream, 10) == list(range(10, 20))
-            assert stream.counters.stored_total == 0
-        with pytest.raises(LookupError):
+        async with stored(kind, connection, tmp_path, 30, offset="stored", consumer="ledger") as (name, options):
             async with connection.stream(name, **options) as stream:
-                assert await read(stream, 5) == list(range(20, 25))
-                raise LookupError
-        # The one in hand when it failed comes again; another consumer is somewhere else.
-        async with connection.stream(name, **options) as stream:
-            assert await read(stream, 6) == list(range(24, 30))
-        async with connection.stream(name, **{**options, "consumer": "other"}) as stream:
-            assert await read(stream, 30) == list(range(30))
-        await closed(store)
+                assert await read(stream, 10) == list(range(10))
+            async with connection.stream(name, **options) as stream:
+                assert await read(stream, 10) == list(range(10, 20))
+                assert stream.counters.stored_total == 0
+            with pytest.raises(LookupError):
+                async with connection.stream(name, **options) as stream:
+                    assert await read(stream, 5) == list(range(20, 25))
+                    raise LookupError
+            # The one in hand when it failed comes again; another consumer is somewhere else.
+            async with connection.stream(name, **options) as stream:
+                assert await read(stream, 6) == list(range(24, 30))
+            async with connection.stream(name, **{**options, "consumer": "other"}) as stream:
+                assert await read(stream, 30) == list(range(30))
 
     run_on(amqp_server, script)
 
 
 def test_stored_every_so_many(amqp_server: AmqpServer, kind: str, tmp_path: Path) -> None:
     async def script(connection: Connection) -> None:
-        store = store_for(kind, connection, tmp_path)
-        name = await filled(connection, 50)
-        options: dict[str, Any] = {"offset": "first", "consumer": "c", "store": store, "store_every": 10}
-        stream = await connection.stream(name, **options)
-        assert await read(stream, 35) == list(range(35))
-        await asyncio.sleep(0.5)
-        # As if the process had ended here: nothing is stored at the end.
-        await stream.close(store=False)
-        async with connection.stream(name, **options) as stream:
-            first = (await anext(stream)).offset
-            assert 10 <= first <= 35
-        await closed(store)
+        async with stored(kind, connection, tmp_path, 50, store_every=10) as (name, options):
+            stream = await connection.stream(name, **options)
+            assert await read(stream, 35) == list(range(35))
+            await asyncio.sleep(0.5)
+            # As if the process had ended here: nothing is stored at the end.
+            await stream.close(store=False)
+            async with connection.stream(name, **options) as stream:
+                first = (await anext(stream)).offset
+                assert 10 <= first <= 35
 
     run_on(amqp_server, script)
 
 
 def test_stored_after_a_while(amqp_server: AmqpServer, kind: str, tmp_path: Path) -> None:
     async def script(connection: Connection) -> None:
-        store = store_for(kind, connection, tmp_path)
-        name = await filled(connection, 9)
-        options: dict[str, Any] = {"offset": "first", "consumer": "c", "store": store, "store_every_s": 0.1}
-        stream = await connection.stream(name, **options)
-        await read(stream, 9)
-        # Nothing more comes, but eight are done with.
-        waiting = asyncio.ensure_future(anext(stream))
-        await asyncio.sleep(0.6)
-        waiting.cancel()
-        await asyncio.wait((waiting,))
-        await stream.close(store=False)
-        await filled(connection, 1, first=9, name=name)
-        async with connection.stream(name, **options) as stream:
-            assert (await anext(stream)).offset == 9
-        await closed(store)
+        async with stored(kind, connection, tmp_path, 9, store_every_s=0.1) as (name, options):
+            stream = await connection.stream(name, **options)
+            await read(stream, 9)
+            # Nothing more comes, but eight are done with.
+            waiting = asyncio.ensure_future(anext(stream))
+            await asyncio.sleep(0.6)
+            waiting.cancel()
+            await asyncio.wait((waiting,))
+            await stream.close(store=False)
+            await filled(connection, 1, first=9, name=name)
+            async with connection.stream(name, **options) as stream:
+                assert (await anext(stream)).offset == 9
 
     run_on(amqp_server, script)
 
 
 def test_stored_only_when_told(amqp_server: AmqpServer, kind: str, tmp_path: Path) -> None:
     async def script(connection: Connection) -> None:
-        store = store_for(kind, connection, tmp_path)
-        name = await filled(connection, 40)
-        options: dict[str, Any] = {"offset": "first", "consumer": "c", "store": store, "store_every": 0}
-        async with connection.stream(name, **options) as stream:
-            await read(stream, 10)
-            await stream.store_offset()
-            await read(stream, 10)
-        async with connection.stream(name, **options) as stream:
-            assert await read(stream, 10) == list(range(10, 20))
-            # Told after a lost connection, too.
-            await cut_and_restored(connection)
-            await stream.store_offset()
-            await read(stream, 5)
-        async with connection.stream(name, **options) as stream:
-            assert await read(stream, 5) == list(range(20, 25))
-        await closed(store)
+        async with stored(kind, connection, tmp_path, 40, store_every=0) as (name, options):
+            async with connection.stream(name, **options) as stream:
+                await read(stream, 10)
+                await stream.store_offset()
+                await read(stream, 10)
+            async with connection.stream(name, **options) as stream:
+                assert await read(stream, 10) == list(range(10, 20))
+                # Told after a lost connection, too.
+                await cut_and_restored(connection)
+                await stream.store_offset()
+                await read(stream, 5)
+            async with connection.stream(name, **options) as stream:
+                assert await read(stream, 5) == list(range(20, 25))
 
     run_on(amqp_server, script)
 

@@ -18,6 +18,7 @@ from leveret.client import (
 )
 from tests.client.amqp_server import AmqpServer
 from tests.client.lasting import cut_and_restored, new_name, publish, run_on
+from tests.client.waiting import until
 
 CUSTOMERS = [f"customer-{number}" for number in range(20)]
 
@@ -118,9 +119,7 @@ def test_readers_share_the_partitions_out(amqp_server: AmqpServer) -> None:
 
         async with connection.super_stream(name, **options) as one, connection.super_stream(name, **options) as two:
             tasks = [asyncio.create_task(follow(one)), asyncio.create_task(follow(two))]
-            async with asyncio.timeout(20):
-                while len(found) < 100:  # noqa: ASYNC110 - it has no event
-                    await asyncio.sleep(0.01)
+            await until(lambda: len(found) >= 100, "all messages")
             await one.close()
             await two.close()
             await asyncio.gather(*tasks)

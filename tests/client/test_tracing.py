@@ -16,7 +16,8 @@ from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 from leveret.client import ClientError, Connection, Message, RemoteError, Tracing, Unroutable
 from leveret.client.tracing import make_tracing
 from tests.client.amqp_server import AmqpServer
-from tests.client.lasting import new_name, new_queue, publish, run_on, until
+from tests.client.lasting import new_name, new_queue, publish, run_on
+from tests.client.waiting import until
 
 
 @pytest.fixture

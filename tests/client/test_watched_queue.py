@@ -15,12 +15,6 @@ from leveret.testing import Broker
 CHANNEL = pika.adapters.blocking_connection.BlockingChannel
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as broker:
-        yield broker
-
-
 @pytest.fixture
 def channel(broker: Broker) -> Iterator[CHANNEL]:
     connection = pika.BlockingConnection(pika.URLParameters(broker.url))

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
+from leveret.client import ClientError
+from tests.client.adversity.checkers import findings
 from tests.client.adversity.compact import Compact
 from tests.client.adversity.ledger import Ledger
 from tests.client.faults import Action, Step, When
@@ -51,3 +53,31 @@ async def good_steps(proxy: Proxy) -> list[Step]:
 
 def tasks_left(before: set[asyncio.Task[Any] | None]) -> list[str]:
     return [f"task left: {task!r}" for task in asyncio.all_tasks() - before]
+
+
+async def struck_life(proxy: Proxy, case: Case, *, may_fail: bool = False, **options: float) -> tuple[bool, list[str]]:
+    """A compact life with this fault in it. Gives whether the fault happened, and what is wrong."""
+    ledger = Ledger()
+    watch = asyncio.create_task(ledger.watch_lag())
+    struck = proxy.at(case.step, case.action)
+    wrong: list[str] = []
+    try:
+        await Compact(proxy.url, ledger, **options).run()
+    except Exception as error:  # noqa: BLE001 - it is a finding
+        # With deadlines that are shorter than heartbeats, calls may fail; but they fail in time.
+        if not (may_fail and isinstance(error, ClientError)):
+            wrong.append(f"raised: {error!r}")
+    finally:
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
+        proxy.disarm()
+    # A life that was cut short has not come to consume what was confirmed.
+    wrong += [one for one in findings(ledger) if not (may_fail and one.startswith("lost"))]
+    return struck.is_set(), [f"{one} ({case})" for one in wrong]
+
+
+async def lone_life(proxy: Proxy, case: Case, *, may_fail: bool = False, **options: float) -> tuple[bool, list[str]]:
+    """The same when no other is lived at its side: it must not leave a task behind."""
+    before = asyncio.all_tasks()
+    struck, wrong = await struck_life(proxy, case, may_fail=may_fail, **options)
+    return struck, wrong + [f"{one} ({case})" for one in tasks_left(before)]

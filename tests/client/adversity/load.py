@@ -20,6 +20,7 @@ from tests.client.adversity.checkers import twice
 from tests.client.adversity.consumers import Reader, double, drained
 from tests.client.adversity.ledger import Ledger
 from tests.client.adversity.producers import Publisher, Say, ask_on, say
+from tests.client.waiting import until
 from tests.conformance.topology import unique_name
 
 OPTIONS: Final[dict[str, Any]] = {
@@ -177,9 +178,7 @@ class Load:
 
     async def _channels_again(self) -> None:
         """The last answer may have been an error, and the connection is only now coming back."""
-        with self.ledger.bounded("channels for all", self.deadline_s):
-            while self.connection.pool.statistics.opening:  # noqa: ASYNC110 - of somebody else's state
-                await asyncio.sleep(0.01)
+        await until(lambda: not self.connection.pool.statistics.opening, "channels for all", self.deadline_s)
 
     def _find_leftovers(self) -> None:
         """Everybody was answered: no producer may still keep something, nor somebody stand in a line."""

@@ -8,13 +8,12 @@ from typing import Final
 import pytest
 import uvloop
 
-from tests.client.adversity.cases import ALL, Case, every_case, good_steps, sample, tasks_left
-from tests.client.adversity.checkers import findings, shortened
-from tests.client.adversity.compact import Compact
-from tests.client.adversity.ledger import Ledger
+from tests.client.adversity.cases import ALL, every_case, good_steps, lone_life, sample
+from tests.client.adversity.checkers import shortened
 from tests.client.amqp_server import AmqpServer
 from tests.client.leaks import no_leaks
 from tests.client.proxy import CUT, RESET, Proxy
+from tests.client.proxy_scene import OPENING
 
 SAMPLE: Final = 60
 # Confirms may come together: then there are fewer of them than in the run that was recorded.
@@ -24,15 +23,7 @@ pytestmark = pytest.mark.timeout(600 if ALL else 120)
 
 # What a compact life says and hears, whatever else it does.
 SPOKEN: Final = {
-    ("client", "protocol-header"),
-    ("server", "connection.start"),
-    ("client", "connection.start-ok"),
-    ("server", "connection.tune"),
-    ("client", "connection.tune-ok"),
-    ("client", "connection.open"),
-    ("server", "connection.open-ok"),
-    ("client", "channel.open"),
-    ("server", "channel.open-ok"),
+    *OPENING,
     ("client", "exchange.declare"),
     ("server", "exchange.declare-ok"),
     ("client", "queue.declare"),
@@ -66,25 +57,6 @@ SPOKEN: Final = {
 }
 
 
-async def strike(proxy: Proxy, case: Case) -> tuple[bool, list[str]]:
-    """Whether the fault happened, and what is wrong."""
-    ledger = Ledger()
-    before = asyncio.all_tasks()
-    struck = proxy.at(case.step, case.action)
-    wrong: list[str] = []
-    watch = asyncio.create_task(ledger.watch_lag())
-    try:
-        await Compact(proxy.url, ledger).run()
-    except Exception as error:  # noqa: BLE001 - nothing at all may come through
-        wrong.append(f"raised: {error!r}")
-    finally:
-        watch.cancel()
-        await asyncio.gather(watch, return_exceptions=True)
-        proxy.disarm()
-    wrong += [*findings(ledger), *tasks_left(before)]
-    return struck.is_set(), [f"{one} ({case})" for one in wrong]
-
-
 def test_the_compact_life_takes_every_step(leveret_server: AmqpServer) -> None:
     with Proxy((leveret_server.host, leveret_server.port)) as proxy:
         steps = asyncio.run(good_steps(proxy))
@@ -98,7 +70,7 @@ async def end_everywhere(proxy: Proxy, count: int) -> list[str]:
     cases = sample(every_case(await good_steps(proxy), (RESET, CUT)), count)
     async with no_leaks():
         for case in cases:
-            struck, found = await strike(proxy, case)
+            struck, found = await lone_life(proxy, case)
             wrong += found
             if not struck:
                 missed.append(case)

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from leveret.client import ClientError, ConnectionLost, DeadlineExceeded, connect
+from leveret.client import ConnectionLost, DeadlineExceeded, connect
 from leveret.client.topology import Queue
 from leveret.wire.basic_methods import BasicAck, BasicCancel, BasicDeliver, BasicNack, BasicReturn
 from leveret.wire.channel_methods import ChannelClose, ChannelCloseOk, ChannelFlow, ChannelOpenOk
@@ -16,9 +16,9 @@ from leveret.wire.codec import encode_method
 from leveret.wire.connection_methods import ConnectionBlocked, ConnectionClose, ConnectionOpenOk, ConnectionUnblocked
 from leveret.wire.method import Method
 from leveret.wire.queue_methods import QueueBindOk, QueueDeclare, QueueDeclareOk
-from tests.client.adversity.cases import ALL, Case, every_case, good_steps, sample, tasks_left
+from tests.client.adversity.cases import ALL, Case, every_case, good_steps, lone_life, sample
 from tests.client.adversity.checkers import findings, shortened
-from tests.client.adversity.compact import QUICK, Compact
+from tests.client.adversity.compact import QUICK
 from tests.client.adversity.ledger import Ledger
 from tests.client.amqp_server import AmqpServer
 from tests.client.faults import Action, Step
@@ -87,24 +87,8 @@ async def lives(proxy: Proxy, cases: Sequence[Case], may_fail: bool) -> list[str
     """One after another. Gives what is wrong with them."""
     wrong: list[str] = []
     for case in cases:
-        ledger, before = Ledger(), asyncio.all_tasks()
-        watch = asyncio.create_task(ledger.watch_lag())
-        proxy.at(case.step, case.action)
-        found: list[str] = []
-        try:
-            await Compact(proxy.url, ledger, deadline_s=DEADLINE_S).run()
-        except ClientError as error:
-            if not may_fail:
-                found.append(f"raised: {error!r}")
-        except Exception as error:  # noqa: BLE001 - it is a finding
-            found.append(f"raised: {error!r}")
-        finally:
-            watch.cancel()
-            await asyncio.gather(watch, return_exceptions=True)
-            proxy.disarm()
-        found += [one for one in findings(ledger) if not (may_fail and one.startswith("lost"))]
-        found += tasks_left(before)
-        wrong += [f"{one} ({case})" for one in found]
+        _, found = await lone_life(proxy, case, may_fail=may_fail, deadline_s=DEADLINE_S)
+        wrong += found
     return wrong
 
 

@@ -9,11 +9,8 @@ from typing import Final
 
 import pytest
 
-from leveret.client import ClientError
-from tests.client.adversity.cases import ALL, WHENS, Case, every_case, good_steps, sample, tasks_left
-from tests.client.adversity.checkers import findings, shortened
-from tests.client.adversity.compact import Compact
-from tests.client.adversity.ledger import Ledger
+from tests.client.adversity.cases import ALL, WHENS, Case, every_case, good_steps, sample, struck_life, tasks_left
+from tests.client.adversity.checkers import shortened
 from tests.client.amqp_server import AmqpServer
 from tests.client.leaks import no_leaks
 from tests.client.proxy import HALF_OPEN, STALL_READING, STALL_SERVER, Proxy
@@ -25,6 +22,13 @@ SAMPLE: Final = 24
 SMALL_S: Final = 0.5
 HEARTBEAT_S: Final = 0.3
 NOTICED_S: Final = 3.0
+SMALL: Final[dict[str, float]] = {
+    "deadline_s": SMALL_S,
+    "connect_deadline_s": SMALL_S,
+    "close_deadline_s": SMALL_S,
+    "wait_s": SMALL_S,
+    "heartbeat": 0,
+}
 
 pytestmark = pytest.mark.timeout(600 if ALL else 120)
 
@@ -35,27 +39,10 @@ async def struck_lives(server: AmqpServer, cases: list[Case], may_fail: bool, **
     missed: list[Case] = []
 
     async def life(case: Case, proxy: Proxy) -> None:
-        ledger = Ledger()
-        watch = asyncio.create_task(ledger.watch_lag())
-        struck = proxy.at(case.step, case.action)
-        compact = Compact(proxy.url, ledger, **options)
-        found: list[str] = []
-        try:
-            await compact.run()
-        except ClientError as error:
-            # With deadlines that are shorter than heartbeats, calls may fail; but they fail in time.
-            if not may_fail:
-                found.append(f"raised: {error!r}")
-        except Exception as error:  # noqa: BLE001 - it is a finding
-            found.append(f"raised: {error!r}")
-        finally:
-            watch.cancel()
-            await asyncio.gather(watch, return_exceptions=True)
-        if not struck.is_set():
+        struck, found = await struck_life(proxy, case, may_fail=may_fail, **options)
+        wrong.extend(found)
+        if not struck:
             missed.append(case)
-        # A life that was cut short has not come to consume what was confirmed.
-        found += [one for one in findings(ledger) if not (may_fail and one.startswith("lost"))]
-        wrong.extend(f"{one} ({case})" for one in found)
 
     for start in range(0, len(cases), AT_ONCE):
         part = cases[start : start + AT_ONCE]
@@ -77,60 +64,36 @@ async def all_cases(server: AmqpServer, action: object) -> list[Case]:
     return [Case(replace(step, when=WHENS[at % 3]), action) for at, step in enumerate(steps)]  # type: ignore[arg-type]
 
 
-def test_small_deadlines_hold_at_every_step(leveret_server: AmqpServer) -> None:
+def expect_well(server: AmqpServer, action: object, count: int, may_fail: bool, **options: float) -> None:
+    """Of so many lives, each with this fault at another step."""
+
     async def main() -> list[str]:
-        cases = sample(await all_cases(leveret_server, HALF_OPEN), SAMPLE)
+        cases = sample(await all_cases(server, action), count)
         async with no_leaks():
-            return await struck_lives(
-                leveret_server,
-                cases,
-                may_fail=True,
-                deadline_s=SMALL_S,
-                connect_deadline_s=SMALL_S,
-                close_deadline_s=SMALL_S,
-                wait_s=SMALL_S,
-                heartbeat=0,
-            )
+            return await struck_lives(server, cases, may_fail, **options)
 
     wrong = asyncio.run(main())
     assert not wrong, shortened(wrong)
+
+
+def test_small_deadlines_hold_at_every_step(leveret_server: AmqpServer) -> None:
+    expect_well(leveret_server, HALF_OPEN, SAMPLE, may_fail=True, **SMALL)
 
 
 def test_heartbeats_notice_at_every_step(leveret_server: AmqpServer) -> None:
     """Long deadlines: every call succeeds, over another connection."""
-
-    async def main() -> list[str]:
-        cases = sample(await all_cases(leveret_server, HALF_OPEN), SAMPLE)
-        async with no_leaks():
-            return await struck_lives(
-                leveret_server,
-                cases,
-                may_fail=False,
-                deadline_s=4 * NOTICED_S,
-                connect_deadline_s=NOTICED_S,
-                close_deadline_s=NOTICED_S,
-                heartbeat=HEARTBEAT_S,
-            )
-
-    wrong = asyncio.run(main())
-    assert not wrong, shortened(wrong)
+    expect_well(
+        leveret_server,
+        HALF_OPEN,
+        SAMPLE,
+        may_fail=False,
+        deadline_s=4 * NOTICED_S,
+        connect_deadline_s=NOTICED_S,
+        close_deadline_s=NOTICED_S,
+        heartbeat=HEARTBEAT_S,
+    )
 
 
 @pytest.mark.parametrize("action", [STALL_READING, STALL_SERVER], ids=["reading", "server"])
 def test_one_way_that_stands_still(leveret_server: AmqpServer, action: object) -> None:
-    async def main() -> list[str]:
-        cases = sample(await all_cases(leveret_server, action), SAMPLE // 2)
-        async with no_leaks():
-            return await struck_lives(
-                leveret_server,
-                cases,
-                may_fail=True,
-                deadline_s=SMALL_S,
-                connect_deadline_s=SMALL_S,
-                close_deadline_s=SMALL_S,
-                wait_s=SMALL_S,
-                heartbeat=0,
-            )
-
-    wrong = asyncio.run(main())
-    assert not wrong, shortened(wrong)
+    expect_well(leveret_server, action, SAMPLE // 2, may_fail=True, **SMALL)

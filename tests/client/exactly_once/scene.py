@@ -4,12 +4,9 @@ The business of these tests is a table of effects: one row for each time that a 
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +18,6 @@ from leveret.client.idempotent import PostgresStore, SqliteStore, Work
 from leveret.client.outbox import Outbox, PostgresOutbox, SqliteOutbox
 
 ROOT = Path(__file__).parents[3]
-WAIT_S = 20.0
 EFFECTS = {
     "sqlite": "CREATE TABLE IF NOT EXISTS effects (id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT, number INTEGER)",
     "postgres": "CREATE TABLE IF NOT EXISTS effects (id BIGSERIAL PRIMARY KEY, key TEXT, number INTEGER)",
@@ -85,10 +81,3 @@ def spawned(module: str, *arguments: str) -> subprocess.Popen[str]:
     """A process of the tests, which may be killed at any moment."""
     command = [sys.executable, "-W", "error", "-m", module, *arguments]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not await asyncio.to_thread(condition):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        await asyncio.sleep(0.02)

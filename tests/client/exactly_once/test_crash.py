@@ -18,6 +18,7 @@ from leveret.client.outbox import Outbox
 from leveret.testing import Broker
 from tests.client.exactly_once.queues import declare
 from tests.client.exactly_once.scene import ROOT, Database
+from tests.client.waiting import until_blocking
 
 # `LEVERET_CRASH_CYCLES=20` for the long form.
 KILLS = int(os.environ.get("LEVERET_CRASH_CYCLES", "5"))
@@ -110,11 +111,13 @@ class Shop:
 
 
 def until(condition: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
+    def look() -> bool:
+        if condition():
+            return True
         meanwhile()
-        time.sleep(0.01)
+        return False
+
+    until_blocking(look, seconds=WAIT_S)
 
 
 def effects_by_key(database: Database) -> dict[str, list[int]]:

@@ -23,8 +23,9 @@ from leveret.client.idempotent import (
 )
 from leveret.testing import Broker
 from tests.client.exactly_once.queues import bodies, declare, publish
-from tests.client.exactly_once.scene import Database, until, write_effect
+from tests.client.exactly_once.scene import Database, write_effect
 from tests.client.topology_scene import Scene
+from tests.client.waiting import until
 
 
 @asynccontextmanager

@@ -16,8 +16,9 @@ from leveret.client.outbox import Outbox, Relay
 from leveret.testing import Broker
 from tests.client.exactly_once.postgres_server import PostgresServer
 from tests.client.exactly_once.queues import bodies, declare, depth, take_all
-from tests.client.exactly_once.scene import Database, until
+from tests.client.exactly_once.scene import Database
 from tests.client.topology_scene import Scene
+from tests.client.waiting import until, until_off_loop
 
 
 @asynccontextmanager
@@ -46,9 +47,9 @@ def test_rows_arrive_in_order_as_they_were_written(database: Database, scene: Sc
         await create(database)
         database.add(*[("a", number) for number in range(30)], headers={"n": 1}, priority=2, type="order")
         async with relaying(database, scene, batch=10) as relay:
-            await until(lambda: is_empty(database))
+            await until_off_loop(lambda: is_empty(database))
             database.add(*[("a", number) for number in range(30, 40)])
-            await until(lambda: is_empty(database))
+            await until_off_loop(lambda: is_empty(database))
         assert (relay.metrics.published, relay.metrics.failed, relay.metrics.is_active) == (40, 0, False)
 
     asyncio.run(story())
@@ -98,7 +99,7 @@ async def unparked(database: Database, broker: Scene) -> None:
     assert (await outbox.status()).oldest_age_s > 0
     await outbox.release()
     async with relaying(database, broker):
-        await until(lambda: is_empty(database))
+        await until_off_loop(lambda: is_empty(database))
     assert bodies(broker.url, "nowhere") == ["a 1"]
 
 
@@ -149,13 +150,13 @@ def test_of_two_relays_one_stands_by(database: Database, broker: Broker) -> None
             await until(lambda: second.metrics.is_active)
             async with relaying(database, broker) as first:
                 database.add(*[("a", number) for number in range(20)])
-                await until(lambda: is_empty(database))
+                await until_off_loop(lambda: is_empty(database))
                 assert (first.metrics.published, second.metrics.published) == (0, 20)
                 assert not first.metrics.is_active
                 second.stop()
                 await until(lambda: first.metrics.is_active)
                 database.add(*[("a", number) for number in range(20, 40)])
-                await until(lambda: is_empty(database))
+                await until_off_loop(lambda: is_empty(database))
                 assert first.metrics.published == 20
 
     asyncio.run(scene())
@@ -175,7 +176,7 @@ def test_published_rows_may_be_kept_for_a_while(
         async with relaying(database, broker, keep_s=1.0) as relay:
             await until(lambda: relay.metrics.published == 2)
             assert database.execute(kept) == [(2,)]
-            await until(lambda: is_empty(database))
+            await until_off_loop(lambda: is_empty(database))
         assert relay.metrics.published == 2
 
     asyncio.run(scene())
@@ -189,7 +190,7 @@ def test_a_stop_settles_what_is_in_hand(database: Database, broker: Broker) -> N
         await create(database)
         database.add(*[("a", number) for number in range(2000)])
         async with relaying(database, broker, batch=2000):
-            await until(lambda: depth(broker.url, "orders") > 0)
+            await until_off_loop(lambda: depth(broker.url, "orders") > 0)
 
     asyncio.run(scene())
     sent = bodies(broker.url, "orders")
@@ -213,7 +214,7 @@ def test_a_stop_does_not_wait_for_a_broker_that_does_not_answer(database: Databa
         assert relay.metrics.published == 1
         await asyncio.to_thread(broker.clear_alarm, "memory")
         async with relaying(database, broker):
-            await until(lambda: is_empty(database))
+            await until_off_loop(lambda: is_empty(database))
 
     asyncio.run(scene())
     assert list(dict.fromkeys(bodies(broker.url, "orders"))) == ["a 1", "a 2"]
@@ -231,7 +232,7 @@ def test_a_broker_that_goes_away_costs_no_attempts(database: Database, broker: B
                 if number % 20 == 10:
                     await asyncio.to_thread(broker.close_connections)
                 await asyncio.sleep(0.005)
-            await until(lambda: is_empty(database))
+            await until_off_loop(lambda: is_empty(database))
         assert (relay.metrics.failed, relay.metrics.parked) == (0, 0)
 
     asyncio.run(scene())
@@ -262,7 +263,7 @@ def test_duplicates_are_dropped_by_the_brokers_deduplication(database: Database,
             # As a relay that was killed between the confirm and the mark would send it again.
             database.add(("a", 1), message_id="m1")
             async with relaying(database, broker):
-                await until(lambda: is_empty(database))
+                await until_off_loop(lambda: is_empty(database))
 
     asyncio.run(scene())
     assert bodies(broker.url, "orders") == ["a 1"]
@@ -298,12 +299,12 @@ def test_a_database_that_is_down_and_comes_back(postgres: PostgresServer, broker
     async def scene() -> None:
         async with relaying(database, broker) as relay:
             database.add(("a", 1))
-            await until(lambda: is_empty(database))
+            await until_off_loop(lambda: is_empty(database))
             await asyncio.to_thread(postgres.stop)
             await until(lambda: relay.metrics.interruptions >= 2)
             await asyncio.to_thread(postgres.start)
             database.add(("a", 2))
-            await until(lambda: is_empty(database))
+            await until_off_loop(lambda: is_empty(database))
 
     asyncio.run(scene())
     assert bodies(broker.url, "orders") == ["a 1", "a 2"]
@@ -323,7 +324,7 @@ def test_a_relay_that_lost_its_session_settles_nothing(postgres: PostgresServer,
                     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
                 )
                 database.add(*[("a", number) for number in range(20)])
-                await until(lambda: is_empty(database))
+                await until_off_loop(lambda: is_empty(database))
                 assert first.metrics.published + second.metrics.published == 20
 
     asyncio.run(scene())
