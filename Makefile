@@ -12,7 +12,7 @@ ARGS ?=
 
 # Most tests wait for something most of the time: a few files of them run side by side.
 WORKERS ?= 4
-PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
+PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 SOURCES := pyproject.toml setup.py $(shell find src -name '*.py' -o -name '*.pxd' -o -name 'py.typed')
 # Interpreted, the data plane is what matters: operators' tools and pages meet the compiled one alone.

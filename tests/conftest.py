@@ -30,7 +30,12 @@ def pytest_report_header() -> str:
     return f"data plane: {'interpreted (LEVERET_PURE)' if PURE else 'compiled where built'}"
 
 
+# Files of few tests that take long: whoever begins with them does not wait for them at the end.
+LONG = ("tests/tidy/test_install.py", "tests/tidy/test_client_alone.py", "tests/crash/", "tests/client/adversity/")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: next((place for place, start in enumerate(LONG) if item.nodeid.startswith(start)), 99))
     skip = pytest.mark.skip(reason="needs the compiled data plane")
     for item in items:
         if PURE and item.get_closest_marker("compiled"):

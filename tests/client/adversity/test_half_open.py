@@ -20,6 +20,7 @@ AT_ONCE: Final = 12
 SAMPLE: Final = 24
 # What small deadlines are; and heartbeats, of which AMQP has none below a second. Two of them and a look are silence.
 SMALL_S: Final = 0.5
+ATTEMPTS: Final = 4
 HEARTBEAT_S: Final = 0.3
 NOTICED_S: Final = 3.0
 SMALL: Final[dict[str, float]] = {
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.timeout(600 if ALL else 120)
 async def struck_lives(server: AmqpServer, cases: list[Case], may_fail: bool, **options: float) -> list[str]:
     """Lives side by side, each with its own fault. Gives what is wrong with them."""
     wrong: list[str] = []
-    missed: list[Case] = []
+    missed = cases
 
     async def life(case: Case, proxy: Proxy) -> None:
         struck, found = await struck_life(proxy, case, may_fail=may_fail, **options)
@@ -44,13 +45,16 @@ async def struck_lives(server: AmqpServer, cases: list[Case], may_fail: bool, **
         if not struck:
             missed.append(case)
 
-    for start in range(0, len(cases), AT_ONCE):
-        part = cases[start : start + AT_ONCE]
-        before = asyncio.all_tasks()
-        with ExitStack() as stack:
-            proxies = [stack.enter_context(Proxy((server.host, server.port))) for _ in part]
-            await asyncio.gather(*(life(case, proxy) for case, proxy in zip(part, proxies, strict=True)))
-        wrong += tasks_left(before)
+    for _ in range(ATTEMPTS):
+        # A life that does not come as far as its fault, on a busy machine within its small deadlines, proves nothing.
+        left, missed = missed, []
+        for start in range(0, len(left), AT_ONCE):
+            part = left[start : start + AT_ONCE]
+            before = asyncio.all_tasks()
+            with ExitStack() as stack:
+                proxies = [stack.enter_context(Proxy((server.host, server.port))) for _ in part]
+                await asyncio.gather(*(life(case, proxy) for case, proxy in zip(part, proxies, strict=True)))
+            wrong += tasks_left(before)
     assert len(missed) <= 0.1 * len(cases), [str(case) for case in missed]
     return wrong
 

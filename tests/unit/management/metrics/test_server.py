@@ -146,7 +146,8 @@ def test_whoever_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
             await asyncio.sleep(0.2)
             async with client.get(url + "/metrics", timeout=aiohttp.ClientTimeout(20)) as answer:
                 assert answer.status == 200
-            # What was on its way may be read; then the connection is at its end.
+            # What was on its way may be read, quickly now; then the connection is at its end.
+            lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
             lazy.settimeout(10)
             with contextlib.suppress(ConnectionResetError):
                 while await asyncio.to_thread(lazy.recv, 1 << 20):
