@@ -24,6 +24,8 @@ PATIENCE_S: Final = 5.0
 LOOK_S: Final = 0.02
 # As concurrent.futures names them.
 OF_A_POOL: Final = re.compile(r"_\d+$")
+# A thread of the broker that runs in this process: it looks at its disk now and then.
+OF_THE_BROKER: Final = "leveret-free-space"
 
 
 def open_sockets() -> set[str]:
@@ -60,7 +62,7 @@ class no_leaks:  # noqa: N801 - it is used like a function
         self._tasks, self._sockets, self._threads = _tasks(), open_sockets(), set(threading.enumerate())
 
     def _left(self) -> list[str]:
-        threads = set(threading.enumerate()) - self._threads
+        threads = {thread for thread in threading.enumerate() if thread.name != OF_THE_BROKER} - self._threads
         return [
             *(f"task {task!r}" for task in _tasks() - self._tasks),
             *(f"socket {name}" for name in open_sockets() - self._sockets),

@@ -5,9 +5,11 @@ Bounds are generous, for machines that do other work; the figures are benchmarks
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +20,7 @@ from leveret.catalog.records import QueueRecord
 from leveret.testing import Broker
 
 QUEUES = 10_000
-STALL_S_MAX = 0.15
+STALL_S_MAX = 0.05
 TICK_S = 0.002
 
 # In a process of its own: a client beside the broker would hold up its loop by itself.
@@ -52,7 +54,8 @@ def declare(node: Any, start: int) -> None:
 
 
 class Watchdog:
-    """How long the broker's loop has not turned, at worst."""
+    """How long the broker's loop has worked without turning, at worst: by the processor's clock, because on a busy
+    machine it stands still for others as well."""
 
     def __init__(self) -> None:
         self.stall_s = 0.0
@@ -62,12 +65,12 @@ class Watchdog:
 
     def start(self, _: Any) -> None:
         self._loop = asyncio.get_running_loop()
-        self._last = self._loop.time()
+        self._last = time.thread_time()
         self._tick()
 
     def _tick(self) -> None:
-        now = self._loop.time()
-        self.stall_s = max(self.stall_s, now - self._last - TICK_S)
+        now = time.thread_time()
+        self.stall_s = max(self.stall_s, now - self._last)
         self._last = now
         if not self._stopped.is_set():
             self._loop.call_later(TICK_S, self._tick)
@@ -92,10 +95,13 @@ class Watchdog:
 def test_the_loop_goes_on_while_a_long_list_is_made(broker: Broker, path: str, count: int) -> None:
     watchdog = Watchdog()
     broker.call(watchdog.start)
+    # A broker has its own thresholds for the collector, and not the objects of a test runner.
+    gc.disable()
     try:
         command = [sys.executable, "-c", READER, str(broker.management_port), path]
         done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     finally:
+        gc.enable()
         watchdog.stop()
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == count
