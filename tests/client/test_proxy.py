@@ -1,6 +1,5 @@
 """Each fault does what it says, as a client and a real broker see it, and the proxy leaves nothing behind."""
 
-import gc
 import os
 import socket
 import threading
@@ -15,6 +14,7 @@ import pytest
 
 from leveret.testing import Broker
 from tests.client.faults import OPAQUE, Action, When
+from tests.client.leaks import no_leaks
 from tests.client.proxy import (
     CUT,
     HALF_OPEN,
@@ -322,30 +322,24 @@ def test_a_client_that_resets_is_reset_at_the_broker(proxy: Proxy, broker: Broke
 # What is left afterwards
 
 
-def open_files() -> int:
-    gc.collect()
-    return len(os.listdir("/proc/self/fd"))
-
-
 def test_nothing_is_left_behind(broker: Broker) -> None:
     eventually(lambda: broker_connections(broker) == 0)
-    threads, files = threading.active_count(), open_files()
-    for _ in range(10):
-        with ExitStack() as stack:
-            proxy = stack.enter_context(Proxy((broker.host, broker.port)))
-            clients = [stack.enter_context(RawClient(proxy.host, proxy.port)) for _ in range(5)]
-            for client in clients[:3]:
-                client.log_in()
-            proxy.at(Step("client", "channel.open"), HALF_OPEN)
-            clients[0].send(1, "channel.open")
-            proxy.at(Step("client", "connection.close"), CUT)
-            clients[1].send(0, "connection.close", reply_code=200, reply_text="bye")
-            proxy.freeze()
-            proxy.blackhole = True
-            stack.enter_context(RawClient(proxy.host, proxy.port))
-            proxy.stop()
-    eventually(lambda: broker_connections(broker) == 0)
-    eventually(lambda: (threading.active_count(), open_files()) == (threads, files), "threads and sockets are gone")
+    with no_leaks():
+        for _ in range(10):
+            with ExitStack() as stack:
+                proxy = stack.enter_context(Proxy((broker.host, broker.port)))
+                clients = [stack.enter_context(RawClient(proxy.host, proxy.port)) for _ in range(5)]
+                for client in clients[:3]:
+                    client.log_in()
+                proxy.at(Step("client", "channel.open"), HALF_OPEN)
+                clients[0].send(1, "channel.open")
+                proxy.at(Step("client", "connection.close"), CUT)
+                clients[1].send(0, "connection.close", reply_code=200, reply_text="bye")
+                proxy.freeze()
+                proxy.blackhole = True
+                stack.enter_context(RawClient(proxy.host, proxy.port))
+                proxy.stop()
+        eventually(lambda: broker_connections(broker) == 0)
 
 
 def test_it_may_be_stopped_at_any_moment(broker: Broker) -> None:
