@@ -53,10 +53,10 @@ def test_nothing_that_anybody_writes_into_a_scope_breaks_it(scope: str) -> None:
 
 
 def test_many_stars_take_no_longer() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(100):
         assert not matches("*a" * 200 + "b", "a" * 4000)
-    assert time.perf_counter() - began < 2.0
+    assert time.process_time() - began < 2.0
 
 
 # ---- topic permissions

@@ -18,11 +18,11 @@ from leveret.client.errors import ClientClosed, ClientError, DeadlineExceeded
 
 @pytest.fixture
 def bridge() -> Iterator[Bridge]:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     bridge = Bridge()
     yield bridge
     bridge.close(5)
-    assert threading.active_count() == before
+    assert not set(threading.enumerate()) - before
 
 
 async def double(number: int) -> int:
@@ -79,11 +79,11 @@ def test_a_deadline_ends_the_work(bridge: Bridge) -> None:
 def test_a_loop_that_is_stuck_keeps_nobody(bridge: Bridge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bridge_module, "STUCK_S", 0.1)
     monkeypatch.setattr(bridge_module, "CANCEL_S", 0.1)
-    bridge.soon(lambda: time.sleep(1.5))
+    bridge.soon(lambda: time.sleep(4))
     started = time.monotonic()
     with pytest.raises(DeadlineExceeded, match="the client's thread is stuck"):
         bridge.call(0.1, sleep, 60)
-    assert time.monotonic() - started < 1.4
+    assert time.monotonic() - started < 3.5
     monkeypatch.undo()
     assert running(bridge) == []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -142,9 +142,9 @@ def test_a_shared_condition_does_not_gather_all_bindings() -> None:
         matcher.add(b"", {"type": "order", "route": f"k.{number}"}, number)
     properties = Properties({"type": "order", "route": "k.17"})
     destinations: list[object] = []
-    started = perf_counter()
+    started = process_time()
     for _ in range(1000):
         matcher.collect(b"", properties, destinations)
     # Five million conditions would take seconds even compiled, and minutes interpreted.
-    assert perf_counter() - started < 1
+    assert process_time() - started < 1
     assert set(destinations) == {17}

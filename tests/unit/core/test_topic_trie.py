@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -138,10 +138,10 @@ def test_many_hashes_take_bounded_work() -> None:
         matcher.add(b".".join([b"#", b"a"] * count) + b".b", {}, count)
         matcher.add(b".".join([b"#"] * count) + b".b", {}, -count)
         matcher.add(b".".join([b"#", b"*"] * count) + b".b", {}, -count)
-    started = perf_counter()
+    started = process_time()
     assert found(matcher, b".".join([b"a"] * 128)) == set()
     # Some 25 k node visits: milliseconds compiled, well below this interpreted.
-    assert perf_counter() - started < 10
+    assert process_time() - started < 10
 
 
 def test_the_longest_key_and_pattern() -> None:
