@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +26,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 # Tests that were started in the background ignore Ctrl-C, and the programs that they end by it would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def leveret_logger() -> Iterator[logging.Logger]:
+    """For tests of programs that set the log up: leaves the logger of the package as it was, for whoever comes next."""
+    logger = logging.getLogger("leveret")
+    handlers, level, propagate = list(logger.handlers), logger.level, logger.propagate
+    yield logger
+    logger.handlers, logger.propagate = handlers, propagate
+    logger.setLevel(level)
 
 
 def pytest_report_header() -> str:

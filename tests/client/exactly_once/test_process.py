@@ -14,6 +14,7 @@ from leveret.client.outbox.process import main, opened
 from tests.client.exactly_once.scene import ROOT, Database
 
 
+@pytest.mark.usefixtures("leveret_logger")
 def test_status_and_unpark(database: Database, capsys: pytest.CaptureFixture[str]) -> None:
     async def create() -> None:
         outbox = database.outbox()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,15 +12,7 @@ from leveret.node.logs import configure_logs, set_log_level
 from leveret.runtime.log import get_logger
 from leveret.runtime.secret import Secret
 
-
-@pytest.fixture(autouse=True)
-def logger() -> Iterator[logging.Logger]:
-    """Leaves the logger of the package as it was."""
-    logger = logging.getLogger("leveret")
-    before = (logger.handlers, logger.level, logger.propagate)
-    yield logger
-    logger.handlers, logger.propagate = before[0], before[2]
-    logger.setLevel(before[1])
+pytestmark = pytest.mark.usefixtures("leveret_logger")
 
 
 def test_an_event_is_a_line_with_time_level_and_facts(capsys: pytest.CaptureFixture[str]) -> None:
