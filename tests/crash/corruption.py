@@ -364,9 +364,8 @@ def make_specimens(root: Path, messages: int = 1500) -> dict[str, Specimen]:
         _await_indexes(root / "data")
         _end_with_messages(connection, broker, confirmed)
         _await_indexes(root / "data")
-        shutil.copytree(root / "data", root / "killed")
+        killed = _quiet_copy(root, confirmed)
         connection.close()
-    killed = Specimen.of(root / "killed", confirmed)
     for name in killed.indexed[-2:]:
         (root / "killed" / Specimen.index_of(name)).unlink()
     return {
@@ -374,6 +373,20 @@ def make_specimens(root: Path, messages: int = 1500) -> dict[str, Specimen]:
         "unindexed": Specimen.of(root / "killed", confirmed),
         "stopped": Specimen.of(root / "data", confirmed),
     }
+
+
+def _quiet_copy(root: Path, confirmed: dict[str, set[bytes]]) -> Specimen:
+    """Of a moment at which the log says of everything but its last record that it is synced, which it says only when
+    there was nothing else to do for a while."""
+    deadline = time.monotonic() + _SETTLE_S
+    while True:
+        shutil.copytree(root / "data", root / "killed")
+        killed = Specimen.of(root / "killed", confirmed)
+        if max(record.synced for record in killed.log) == killed.log[-1].sequence - 1:
+            return killed
+        assert time.monotonic() < deadline, "the log never says that it is synced"
+        shutil.rmtree(root / "killed")
+        time.sleep(0.2)
 
 
 def _fill(connection: pika.BlockingConnection, broker: Broker, messages: int) -> dict[str, set[bytes]]:
