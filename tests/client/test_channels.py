@@ -19,7 +19,6 @@ from leveret.client import (
     State,
     connect,
 )
-from leveret.client.channel import CLOSE_DEADLINE_S
 from leveret.core.client.lane import Sink
 from leveret.wire.basic_methods import BasicQos
 from leveret.wire.channel_methods import ChannelClose
@@ -242,7 +241,7 @@ def test_what_else_waits_on_a_channel_that_is_given_up_hears_of_it(proxy: Proxy)
                 await connection.channel(deadline_s=0.2)
             begin = time.monotonic()
             await channel.close()
-            assert time.monotonic() - begin < CLOSE_DEADLINE_S / 2
+            assert time.monotonic() - begin < 1
             proxy.thaw()
 
     play(scene())

@@ -26,9 +26,6 @@ from tests.crash.fault_scenarios import (
 from tests.crash.faults import FaultyDisk, wait_for
 from tests.crash.rounds import SMALL_SEGMENTS
 
-# Whoever waits for the disk waits this long at least.
-HUNG_S = 3.0
-
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
@@ -152,14 +149,14 @@ def test_a_hung_disk_holds_up_nobody_else(broker_on_faulty_disk: BrokerProcess, 
         disk["sync_hangs"] = 1
         publish_batch(client, "held up")
         wait_for("the sync to hang", lambda: disk["sync_hung_count"] > 0)
-        hung_until = time.monotonic() + HUNG_S
+        hung_until = time.monotonic() + 3.0
         beats = 0
         while time.monotonic() < hung_until:
             neighbour.round_trip()
             neighbour.log_in()
             beats += heartbeats_within(beating)
             assert client.incoming(0.02) == [], "a confirm although the disk hangs"
-        assert neighbour.worst_s < HUNG_S / 2, f"a neighbour waited {neighbour.worst_s:.3f} s"
+        assert neighbour.worst_s < 0.5, f"a neighbour waited {neighbour.worst_s:.3f} s"
         assert beats >= 2, f"{beats} heartbeats in 3 s"
         disk.mend()
         await_confirms(client, BATCH)

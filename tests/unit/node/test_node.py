@@ -11,7 +11,7 @@ import pytest
 from leveret.errors import StartupError
 from leveret.node.config.loading import load_settings
 from leveret.node.config.settings import Settings
-from leveret.node.node import STOP_DEADLINE_S, Node
+from leveret.node.node import Node
 
 
 def settings(data_dir: Path, **overrides: object) -> Settings:
@@ -58,7 +58,7 @@ def test_stopping_waits_no_longer_than_told_for_clients_that_do_not_answer(tmp_p
         loop = asyncio.get_running_loop()
         started = loop.time()
         await node.stop(deadline_s=0.2)
-        assert loop.time() - started < 0.85 * STOP_DEADLINE_S
+        assert loop.time() - started < 2
         writer.close()
 
     asyncio.run(live())

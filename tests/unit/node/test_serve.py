@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from leveret import PURE, __version__
-from leveret.node.node import STOP_DEADLINE_S
 from tests.conformance.raw_client import RawClient, ServerClosed
 from tests.unit.node.process import finished, serving
 
@@ -65,8 +64,7 @@ def test_a_signal_closes_connections_with_320_and_ends_it_with_0(tmp_path: Path,
             leaving.expect_eof()
             leaving.socket.close()
         assert server.process.wait(STOP_SECONDS_MAX) == 0
-        # Well before it would give up waiting for whom it asked to go.
-        assert time.monotonic() - started < 0.85 * STOP_DEADLINE_S
+        assert time.monotonic() - started < 1.5
         assert "Traceback" not in server.errors()
 
 
