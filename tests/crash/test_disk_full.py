@@ -61,7 +61,7 @@ class Filling:
             client.leave()
         self.publisher = Publisher(0, Address("", _QUEUE), (_QUEUE,), 20_000.0, self.history, seed=1)
         self.consumer = Consumer("emptying", _QUEUE, Manners.ACK_MULTIPLE, self.history, seed=1)
-        self._threads: list[Thread] = []
+        self._threads: dict[Publisher | Consumer, Thread] = {}
 
     def publish(self) -> None:
         self._begin(self.publisher)
@@ -70,15 +70,16 @@ class Filling:
         self._begin(self.consumer)
 
     def _begin(self, worker: Publisher | Consumer) -> None:
-        self._threads.append(Thread(target=worker.run, args=(self.port,), daemon=True))
-        self._threads[-1].start()
+        self._threads[worker] = Thread(target=worker.run, args=(self.port,), daemon=True)
+        self._threads[worker].start()
 
     def end(self) -> None:
-        self.publisher.stopping.set()
-        self.consumer.stopping.set()
-        for thread in self._threads:
-            thread.join(30)
-        assert not any(thread.is_alive() for thread in self._threads), "confirms are missing"
+        # The publisher first: it may just be blocked again, and gets its confirms only if somebody makes room.
+        for worker in (self.publisher, self.consumer):
+            worker.stopping.set()
+            if (thread := self._threads.get(worker)) is not None:
+                thread.join(30)
+                assert not thread.is_alive(), f"{worker} does not end: are confirms missing?"
 
     def judge(self) -> None:
         self.end()
