@@ -9,7 +9,7 @@ import struct
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -358,14 +358,12 @@ def make_specimens(root: Path, messages: int = 1500) -> dict[str, Specimen]:
     """One broker's directory: as a kill would leave it at a quiet moment, a kill before the last indexes were written,
     and a clean stop."""
     settings: dict[str, object] = {"data_dir": str(root / "data"), "storage.segment_bytes": SEGMENT_BYTES}
-    with Broker(settings) as broker:
-        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+    with Broker(settings) as broker, closing(pika.BlockingConnection(pika.URLParameters(broker.url))) as connection:
         confirmed = _fill(connection, broker, messages)
         _await_indexes(root / "data")
         _end_with_messages(connection, broker, confirmed)
         _await_indexes(root / "data")
         killed = _quiet_copy(root, confirmed)
-        connection.close()
     for name in killed.indexed[-2:]:
         (root / "killed" / Specimen.index_of(name)).unlink()
     return {
@@ -380,10 +378,12 @@ def _quiet_copy(root: Path, confirmed: dict[str, set[bytes]]) -> Specimen:
     there was nothing else to do for a while."""
     deadline = time.monotonic() + _SETTLE_S
     while True:
-        shutil.copytree(root / "data", root / "killed")
-        killed = Specimen.of(root / "killed", confirmed)
-        if max(record.synced for record in killed.log) == killed.log[-1].sequence - 1:
-            return killed
+        # A segment may be reclaimed while it is copied: then this was no quiet moment.
+        with suppress(shutil.Error):
+            shutil.copytree(root / "data", root / "killed")
+            killed = Specimen.of(root / "killed", confirmed)
+            if max(record.synced for record in killed.log) == killed.log[-1].sequence - 1:
+                return killed
         assert time.monotonic() < deadline, "the log never says that it is synced"
         shutil.rmtree(root / "killed")
         time.sleep(0.2)
