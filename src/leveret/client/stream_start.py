@@ -17,7 +17,7 @@ from leveret.client.errors import ClientError
 from leveret.client.link import Link
 from leveret.core.client.lane import Sink
 
-__all__ = ["OFFSET", "Start", "check_start", "is_leveret", "resolve"]
+__all__ = ["OFFSET", "NotAStream", "Start", "ask", "check_start", "is_leveret", "resolve"]
 
 OFFSET = "x-stream-offset"
 Start = str | int | datetime
@@ -29,6 +29,10 @@ ANSWER_S = 10.0
 # A stream from which nothing comes for so long is empty; its end is where the next message takes longer than that, and
 # is looked for at most so long.
 EMPTY_S, QUIET_S, LOOK_S = 1.0, 0.25, 1.0
+
+
+class NotAStream(ClientError):
+    """The queue is of another type."""
 
 
 def check_start(start: Start) -> Start:
@@ -57,15 +61,24 @@ async def resolve(channel: Channel, stream: str, start: Start) -> int | None:
     return await _look(channel.link, stream, start)
 
 
-async def _ask(link: Link, stream: str, start: Start) -> int:
+async def ask(link: Link, stream: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What Leveret says to `x-stream-query` with these arguments, see docs/streams.md."""
     channel = await Channel.open(link, ANSWER_S)
     try:
+        # A queue that is no stream would deliver instead of answering: then one message, and it goes back.
+        await channel.prefetch(1)
         sink, come = _sink(b"leveret-question")
-        await channel.consume(stream, sink, no_ack=True, arguments={"x-stream-query": True, OFFSET: start})
+        await channel.consume(stream, sink, arguments={**arguments, "x-stream-query": True})
         await within(ANSWER_S, f"asking for the offsets of {stream!r}", _some(channel, sink, come))
-        return int(sink.items[0].headers[OFFSET])
+        headers: dict[str, Any] = sink.items[0].headers
+        offset_of(headers)
+        return headers
     finally:
         await channel.close()
+
+
+async def _ask(link: Link, stream: str, start: Start) -> int:
+    return offset_of(await ask(link, stream, {OFFSET: start}))
 
 
 async def _look(link: Link, stream: str, start: Start) -> int:
@@ -126,5 +139,5 @@ def offset_of(headers: dict[str, Any] | None) -> int:
     """Of a delivery from a stream, which always has one."""
     offset = None if headers is None else headers.get(OFFSET)
     if not isinstance(offset, int):
-        raise ClientError("a delivery has no x-stream-offset: is this queue a stream?")
+        raise NotAStream("a delivery has no x-stream-offset: is this queue a stream?")
     return offset

@@ -255,8 +255,9 @@ def _noted(p, at, end):
         return NOTED_COPIES | NOTED_BLIND if p[at] == 66 and p[at + 1] == 67 and p[at + 2] == 67 else 0
     if end - at == 7 and p[at] == 120 and p[at + 1] == 45 and p[at + 2] == 100 and p[at + 6] == 121:
         return NOTED_DELAY if p[at + 3] == 101 and p[at + 4] == 108 and p[at + 5] == 97 else 0
-    if (end - at == 15 or end - at == 21) and p[at] == 120 and p[at + 1] == 45:
-        # x-stream-offset, x-producer-name, x-publishing-id, x-stream-filter-value: a stream looks closer.
+    if (end - at == 15 or end - at == 18 or end - at == 21) and p[at] == 120 and p[at + 1] == 45:
+        # x-stream-offset, x-producer-name, x-publishing-id, x-stream-timestamp, x-stream-filter-value: a stream looks
+        # closer.
         return NOTED_STREAM
     return 0
 

@@ -7,7 +7,9 @@ x-stream-match-unfiltered   and those that have none
 x-stream-consumer-name      what it acknowledges is remembered under this name, and it goes on there the next time
 x-single-active-consumer    of all consumers with its name only one gets messages; of the partitions of a super stream
                             each of them has its share
-x-stream-query              no messages, but one answer: which offsets there are, and where it would start"""
+x-stream-timestamps         each message says in x-stream-timestamp when it came, in milliseconds since 1970
+x-stream-query              no messages, but one answer: which offsets there are, and where it would start
+x-stream-store-offset       before it is answered: the consumer of this name is done with everything up to here"""
 
 from __future__ import annotations
 
@@ -37,6 +39,8 @@ FILTER = "x-stream-filter"
 UNFILTERED = "x-stream-match-unfiltered"
 NAME = "x-stream-consumer-name"
 QUERY = "x-stream-query"
+STAMPS = "x-stream-timestamps"
+STORE = "x-stream-store-offset"
 SINGLE_ACTIVE = "x-single-active-consumer"
 # What RabbitMQ's streams refuse, whatever the value.
 REFUSED = ("x-priority", "x-cancel-on-ha-failover")
@@ -61,6 +65,8 @@ CHECKS: dict[str, check.Check] = {
     NAME: _name,
     QUERY: check.boolean,
     SINGLE_ACTIVE: check.boolean,
+    STAMPS: check.boolean,
+    STORE: check.non_negative,
 }
 
 
@@ -74,6 +80,8 @@ def consume_stream(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue,
     for name, checker in CHECKS.items():
         if name in arguments and (reason := checker(arguments[name])) is not None:
             raise SoftError(406, f"invalid arg '{name}' for {what}: {reason}")
+    if STORE in arguments:
+        _store(desk, method, stream, what)
     if arguments.get(QUERY):
         _answer(desk, method, stream, tag, start)
         return
@@ -150,6 +158,7 @@ def _make_consumer(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue,
         consumer.blooms = [make_bloom(value) for value in values]
         consumer.unfiltered = arguments.get(UNFILTERED, False)
     consumer.name = octets_of(arguments.get(NAME))
+    consumer.stamped = arguments.get(STAMPS, False)
     desk.core.add_consumer(consumer)
     if not method.nowait:
         desk.send(BasicConsumeOk(tag))
@@ -173,6 +182,14 @@ def _begin(desk: ChannelDesk, stream: StreamQueue, start: Start, begin: Callable
     session.board.loop.create_task(service.locate(stream, start)).add_done_callback(located)
 
 
+def _store(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue, what: str) -> None:
+    """What acks would say, for a reader that keeps its place elsewhere and only tells how far it is."""
+    arguments = method.arguments
+    if NAME not in arguments or not arguments.get(QUERY):
+        raise SoftError(406, f"invalid arg '{STORE}' for {what}: it takes {QUERY}, and {NAME} for whom it is stored")
+    stream.store_offset(octets_of(arguments[NAME]), arguments[STORE])
+
+
 def _answer(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue, tag: str, start: Start) -> None:
     """One message without a body, which says in its headers what there is; then the consumer ends."""
     octets = tag.encode("utf-8", "surrogateescape")
@@ -191,6 +208,9 @@ def _answer(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue, tag: s
             "x-stream-committed-offset": Int64(stream.committed_offset),
             "x-stream-last-offset": Int64(stream.committed_offset - 1),
         }
+        name = octets_of(method.arguments.get(NAME))
+        if name is not None and (stored := stream.stored_offset(name)) >= 0:
+            headers["x-stream-stored-offset"] = Int64(stored)
         properties = parse_properties(encode_properties(headers=headers))
         asking.hand(new_message(b"", stream.name, properties, b""), False)
         desk.consumer_lost(octets)

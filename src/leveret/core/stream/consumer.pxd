@@ -32,6 +32,7 @@ cdef class StreamConsumer(Consumer):
     cdef public object values
     cdef public list blooms
     cdef public bint unfiltered
+    cdef public bint stamped
     cdef list expanded
     cdef Message blank
 

@@ -47,6 +47,8 @@ class StreamConsumer(Consumer):
         self.values = None
         self.blooms = None
         self.unfiltered = False
+        # Whether its messages say when they came.
+        self.stamped = False
         # What a sub-batch was taken apart into, the next last.
         self.expanded = []
         # Stands in for messages among what is unacked, where only their size matters.
@@ -172,13 +174,22 @@ class StreamConsumer(Consumer):
         self.hold_offset(read_u64(p, at + 8), read_u32(p, at + 28))
         channel = self.channel
         payload_max = channel.intake.payload_max
-        return write_entry(channel.outbox, channel.number, self.prefix, channel.last_tag, cursor.data, at, payload_max)
+        return write_entry(
+            channel.outbox,
+            channel.number,
+            self.prefix,
+            channel.last_tag,
+            cursor.data,
+            at,
+            payload_max,
+            self.stamped,
+        )
 
     def send_message(self, offset, message):
         self.hold_offset(offset, message.body_size)
         channel = self.channel
         payload_max = channel.intake.payload_max
-        dressed = with_offset(message, offset)
+        dressed = with_offset(message, offset, self.stamped)
         return write_deliver(channel.outbox, channel.number, self.prefix, channel.last_tag, False, dressed, payload_max)
 
     def expand(self):

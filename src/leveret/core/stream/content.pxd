@@ -15,13 +15,15 @@ cdef enum:
 
 cdef bytes OFFSET_FIELD
 cdef Py_ssize_t OFFSET_FIELD_BYTES
+cdef bytes STAMP_FIELD
+cdef Py_ssize_t STAMP_FIELD_BYTES
 
 @cython.locals(p="const unsigned char*", q="unsigned char*", source="const unsigned char*", prefix_size=Py_ssize_t, address_size=Py_ssize_t, properties_size=Py_ssize_t, size=Py_ssize_t, to=Py_ssize_t, from_=Py_ssize_t, length_at=Py_ssize_t)
-cdef int write_entry(Outbox out, unsigned int channel, bytes prefix, unsigned long long tag, bytearray data, Py_ssize_t at, Py_ssize_t payload_max) except -1
+cdef int write_entry(Outbox out, unsigned int channel, bytes prefix, unsigned long long tag, bytearray data, Py_ssize_t at, Py_ssize_t payload_max, bint stamped) except -1
 @cython.locals(flags="unsigned int", headers_at=Py_ssize_t, table_size=Py_ssize_t, rest=Py_ssize_t, field="const unsigned char*")
-cdef Py_ssize_t write_properties(unsigned char* q, Py_ssize_t to, const unsigned char* p, Py_ssize_t at, Py_ssize_t size, unsigned long long offset) noexcept
+cdef Py_ssize_t write_properties(unsigned char* q, Py_ssize_t to, const unsigned char* p, Py_ssize_t at, Py_ssize_t size, unsigned long long offset, bint stamped, unsigned long long stamp) noexcept
 @cython.locals(message=Message, p="const unsigned char*")
-cdef int write_slowly(Outbox out, unsigned int channel, bytes prefix, unsigned long long tag, bytearray data, Py_ssize_t at, Py_ssize_t payload_max) except -1
+cdef int write_slowly(Outbox out, unsigned int channel, bytes prefix, unsigned long long tag, bytearray data, Py_ssize_t at, Py_ssize_t payload_max, bint stamped) except -1
 @cython.locals(p="const unsigned char*", properties_at=Py_ssize_t, body_at=Py_ssize_t, message=Message)
 cpdef Message message_at(bytearray data, Py_ssize_t at)
-cpdef Message with_offset(Message message, unsigned long long offset)
+cpdef Message with_offset(Message message, unsigned long long offset, bint stamped)

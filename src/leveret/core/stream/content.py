@@ -1,5 +1,5 @@
 """A stream's entry as basic.deliver sends it: straight from the octets of its record, with one header more, which says
-where in the stream it is."""
+where in the stream it is, and another that says when it came, for whoever asked for that."""
 
 import cython
 
@@ -30,18 +30,22 @@ OFFSET_HEADER = "x-stream-offset"
 # The field in a table: its name, its type (a signed number of 64 bits); the offset follows.
 OFFSET_FIELD = b"\x0fx-stream-offsetl"
 OFFSET_FIELD_BYTES = 25
+# The same with the moment, in milliseconds since 1970.
+STAMP_HEADER = "x-stream-timestamp"
+STAMP_FIELD = b"\x12x-stream-timestampl"
+STAMP_FIELD_BYTES = 28
 
 
-def write_entry(out, channel, prefix, tag, data, at, payload_max):
+def write_entry(out, channel, prefix, tag, data, at, payload_max, stamped):
     """Writes a delivery of the entry at data[at], which is an AMQP 0-9-1 message."""
     p = data
     if p[at + 17] & REWRITE or read_u32(p, at + 28) > payload_max:
-        return write_slowly(out, channel, prefix, tag, data, at, payload_max)
+        return write_slowly(out, channel, prefix, tag, data, at, payload_max, stamped)
     prefix_size = len(prefix)
     address_size = read_u16(p, at + 18)
     properties_size = read_u32(p, at + 24)
     size = read_u32(p, at + 28)
-    out.reserve(80 + prefix_size + address_size + properties_size + size)
+    out.reserve(108 + prefix_size + address_size + properties_size + size)
     q = out.p
     to = out.end
     q[to] = 1
@@ -62,7 +66,7 @@ def write_entry(out, channel, prefix, tag, data, at, payload_max):
     length_at = to + 4
     write_u32(q, to + 8, 0x003C0000)
     write_u64(q, to + 12, size)
-    to = write_properties(q, to + 20, p, from_, properties_size, read_u64(p, at + 8))
+    to = write_properties(q, to + 20, p, from_, properties_size, read_u64(p, at + 8), stamped, read_u64(p, at + 32))
     write_u32(q, length_at, to - length_at - 4)
     from_ += properties_size
     q[to] = 0xCE
@@ -78,7 +82,7 @@ def write_entry(out, channel, prefix, tag, data, at, payload_max):
     return out.wrote(to - out.end)
 
 
-def write_properties(q, to, p, at, size, offset):
+def write_properties(q, to, p, at, size, offset, stamped, stamp):
     """Copies properties with the offset as one header more; where they end. They were checked when they came."""
     flags = read_u16(p, at)
     headers_at = at + 2
@@ -94,7 +98,7 @@ def write_properties(q, to, p, at, size, offset):
     if flags & HEADERS_BIT:
         table_size = read_u32(p, headers_at)
         rest = headers_at + 4 + table_size
-    write_u32(q, to, table_size + OFFSET_FIELD_BYTES)
+    write_u32(q, to, table_size + OFFSET_FIELD_BYTES + (STAMP_FIELD_BYTES if stamped else 0))
     to += 4
     copy_octets(q, to, p, rest - table_size, table_size)
     to += table_size
@@ -102,15 +106,20 @@ def write_properties(q, to, p, at, size, offset):
     copy_octets(q, to, field, 0, 17)
     write_u64(q, to + 17, offset)
     to += OFFSET_FIELD_BYTES
+    if stamped:
+        field = STAMP_FIELD
+        copy_octets(q, to, field, 0, 20)
+        write_u64(q, to + 20, stamp)
+        to += STAMP_FIELD_BYTES
     copy_octets(q, to, p, rest, at + size - rest)
     return to + at + size - rest
 
 
-def write_slowly(out, channel, prefix, tag, data, at, payload_max):
+def write_slowly(out, channel, prefix, tag, data, at, payload_max, stamped):
     """The same for one whose headers are not for clients as they are, or whose body needs several frames."""
     message = message_at(data, at)
     p = data
-    dressed = with_offset(message, read_u64(p, at + 8))
+    dressed = with_offset(message, read_u64(p, at + 8), stamped)
     return write_deliver(out, channel, prefix, tag, False, dressed, payload_max)
 
 
@@ -126,10 +135,11 @@ def message_at(data, at):
     return message
 
 
-def with_offset(message, offset):
+def with_offset(message, offset, stamped):
     """The message as a consumer is to see it: with its offset, whatever it had, and without what is not for clients."""
-    headers = {
-        name: value for name, value in message.properties.headers().items() if name not in ("BCC", OFFSET_HEADER)
-    }
+    ours = ("BCC", OFFSET_HEADER, STAMP_HEADER) if stamped else ("BCC", OFFSET_HEADER)
+    headers = {name: value for name, value in message.properties.headers().items() if name not in ours}
     headers[OFFSET_HEADER] = Int64(offset)
+    if stamped:
+        headers[STAMP_HEADER] = Int64(message.stamp)
     return make_message(message.address, message.properties.replace({"headers": headers}), message.body)

@@ -17,6 +17,7 @@ PRODUCER_HEADER = "x-producer-name"
 ID_HEADER = "x-publishing-id"
 FILTER_HEADER = "x-stream-filter-value"
 OFFSET_HEADER = "x-stream-offset"
+STAMP_HEADER = "x-stream-timestamp"
 NAME_BYTES_MAX = 255
 
 
@@ -76,7 +77,8 @@ class StreamQueue(Queue):
         if producer is not None and is_id(publishing_id) and not self.log.take_id(producer, publishing_id):
             self.known_total += 1
             return KNOWN
-        flags = REWRITE if OFFSET_HEADER in headers or message.properties.has_bcc else 0
+        dressed = OFFSET_HEADER in headers or STAMP_HEADER in headers
+        flags = REWRITE if dressed or message.properties.has_bcc else 0
         self.take_in(message, flags, octets_of(headers.get(FILTER_HEADER)))
         return ACCEPTED
 

@@ -1,0 +1,132 @@
+"""What waits in a queue, as a table: `spark.read.format("leveret").option("queue", name)`.
+
+Looks without taking anything: neither order nor marks nor counters change. Pages of the management API's peek overlap, so
+that messages which leave meanwhile make no hole: what stays in the queue all the time is seen once. One task reads it all.
+The column `stream` has the queue's name, `offset` a message's position in it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from leveret.core.client.header_text import headers_to_json, value_text
+from leveret.core.client.rows import DEATH_COUNT, DEATHS
+from leveret.spark.broker import Broker
+from leveret.spark.errors import InvalidOption
+from leveret.spark.management import get
+from leveret.spark.schema import pick
+
+__all__ = ["QueueSnapshot"]
+
+PAGE = 1000
+# How much of a page was on the page before; if that was not enough it is doubled.
+OVERLAP = 10
+# Options that speak of offsets, which a queue has not.
+FOR_STREAMS = (
+    "stream",
+    "superStream",
+    "streamPattern",
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "groupName",
+    "minPartitions",
+)
+
+
+def check_queue_options(options: Mapping[str, Any]) -> None:
+    wrong = [name for name in FOR_STREAMS if options[name] is not None]
+    if wrong:
+        raise InvalidOption(f"the option queue is given, and {' and '.join(wrong)}, which is for streams")
+
+
+class QueueSnapshot(DataSourceReader):
+    def __init__(self, options: Mapping[str, Any], columns: Sequence[str]) -> None:
+        check_queue_options(options)
+        self._queue: str = options["queue"]
+        self._limit: int | None = options["limit"]
+        self._columns = list(columns)
+        self._broker = Broker(options, "leveret-spark snapshot")
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        schema = to_arrow_schema(pick(self._columns), timezone="UTC")
+        left = self._limit
+        for page in self._pages():
+            if left is not None:
+                page = page[:left]
+                left -= len(page)
+            rows = [self._row(message) for message in page]
+            yield pa.RecordBatch.from_pydict({name: [row[name] for row in rows] for name in self._columns}, schema=schema)
+            if left == 0:
+                return
+
+    def _pages(self) -> Iterator[list[dict[str, Any]]]:
+        seen: set[int] = set()
+        overlap = OVERLAP
+        while True:
+            offset = max(0, len(seen) - overlap)
+            page = self._peek(offset)
+            if offset > 0 and page and page[0]["position"] not in seen:
+                # So many have left that there may be one between that was not seen.
+                overlap *= 2
+                continue
+            if not page and offset > 0:
+                overlap = max(overlap * 2, PAGE)
+                if overlap > 2 * len(seen):
+                    return
+                continue
+            fresh = [message for message in page if message["position"] not in seen]
+            if not fresh:
+                return
+            seen.update(message["position"] for message in fresh)
+            overlap = OVERLAP
+            yield fresh
+
+    def _peek(self, offset: int) -> list[dict[str, Any]]:
+        place = f"/api/queues/{quote(self._broker.vhost, safe='')}/{quote(self._queue, safe='')}/peek"
+        path = f"{place}?offset={offset}&count={PAGE}&encoding=base64"
+        found: list[dict[str, Any]] = get(self._broker, path, f"looking into the queue {self._queue!r}")
+        return found
+
+    def _row(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        properties = dict(message["properties"])
+        headers = properties.pop("headers", None)
+        moment = properties.pop("timestamp", None)
+        row: dict[str, Any] = dict.fromkeys(self._columns)
+        row.update(properties)
+        row.update(
+            body=base64.b64decode(message["payload"]),
+            exchange=message["exchange"],
+            routing_key=message["routing_key"],
+            stream=self._queue,
+            partition=0,
+            offset=message["position"],
+            timestamp=datetime.fromtimestamp(message["arrived_at"] / 1000, UTC) if message.get("arrived_at") else None,
+            message_timestamp=_moment(moment),
+        )
+        if headers:
+            row["headers"] = [(name, value_text(value)) for name, value in headers.items()]
+            row["headers_json"] = headers_to_json(headers)
+            row.update({column: headers.get(header) for column, header in DEATHS.items()})
+            deaths = headers.get("x-death")
+            if isinstance(deaths, list):
+                row[DEATH_COUNT] = sum(death.get("count", 0) for death in deaths if isinstance(death, dict))
+        return row
+
+
+def _moment(seconds: Any) -> datetime | None:
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None

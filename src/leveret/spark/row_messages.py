@@ -1,0 +1,123 @@
+"""Rows as messages: which column becomes what of a message, and what the options say for columns that are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from leveret.client.message import Message
+from leveret.core.client.header_text import headers_from_json
+from leveret.spark.errors import InvalidOption
+from leveret.spark.schema import COLUMNS
+
+__all__ = ["RowMessages", "check_columns"]
+
+BODIES = ("body", "value")
+TEXTS = ("content_type", "content_encoding", "correlation_id", "reply_to", "expiration", "type", "user_id", "app_id")
+NUMBERS = ("delivery_mode", "priority")
+PRODUCER, PUBLISHING_ID = "producer_name", "publishing_id"
+# What a row that was read has, and a message that is written does not.
+PASSED_OVER = {"stream", "partition", "offset", "timestamp", "cluster_id", *(name for name in COLUMNS.names if "death" in name)}
+USED = {*BODIES, *TEXTS, *NUMBERS, "exchange", "routing_key", "message_id", "message_timestamp", "headers", "headers_json", PRODUCER, PUBLISHING_ID}  # fmt: skip
+TYPES = {
+    "body": ("binary", "string"),
+    "value": ("binary", "string"),
+    "delivery_mode": ("int", "tinyint", "smallint", "bigint"),
+    "priority": ("int", "tinyint", "smallint", "bigint"),
+    "message_timestamp": ("timestamp",),
+    "headers": ("map<string,string>",),
+    PUBLISHING_ID: ("bigint", "int"),
+}
+# Where a message was lies behind it: the next stream has offsets of its own.
+FORGOTTEN = ("x-stream-offset", "x-stream-timestamp")
+PRODUCER_HEADER, ID_HEADER = "x-producer-name", "x-publishing-id"
+
+
+def check_columns(schema: StructType, options: Mapping[str, Any]) -> None:
+    """Raises InvalidOption if rows of this kind cannot be published."""
+    names = schema.names
+    if not any(name in names for name in BODIES):
+        raise InvalidOption(f"a column body (or value) must be there; there are {', '.join(names)}")
+    unknown = [name for name in names if name not in USED and name not in PASSED_OVER]
+    if unknown:
+        raise InvalidOption(f"nobody knows what the columns {', '.join(unknown)} are for; select those that are needed: {', '.join(sorted(USED))}")
+    for name in names:
+        if name in USED and (kind := schema[name].dataType.simpleString()) not in TYPES.get(name, ("string",)):
+            raise InvalidOption(f"the column {name} is {kind}; it must be {' or '.join(TYPES.get(name, ('string',)))}")
+    if "routing_key" not in names and options["routingKey"] is None:
+        raise InvalidOption("where rows go is not said: a column routing_key or the option routingKey must be there")
+    if (PRODUCER in names) != (PUBLISHING_ID in names):
+        raise InvalidOption(f"the columns {PRODUCER} and {PUBLISHING_ID} go together")
+
+
+class RowMessages:
+    def __init__(self, options: Mapping[str, Any], producer: str, first_id: int, message_ids: str) -> None:
+        self._options = options
+        self._producer = producer
+        self._first_id = first_id
+        self._message_ids = message_ids
+        self._mode = 2 if options["persistent"] else 1
+
+    def of(self, table: pa.RecordBatch, before: int) -> Iterator[Message | ValueError]:
+        """A message for each row, in their order, or why there is none. `before` rows came before these."""
+        columns = {name: table.column(name).to_pylist() for name in table.schema.names if name in USED}
+        bodies = columns.get("body") or columns.get("value") or []
+        for row in range(table.num_rows):
+            try:
+                yield self._message(columns, bodies, row, before + row)
+            except ValueError as error:
+                yield error
+
+    def _message(self, columns: Mapping[str, list[Any]], bodies: list[Any], row: int, number: int) -> Message:
+        def cell(name: str, default: Any = None) -> Any:
+            values = columns.get(name)
+            value = None if values is None else values[row]
+            return default if value is None else value
+
+        options = self._options
+        body = bodies[row]
+        exchange = cell("exchange", options["exchange"] or "")
+        routing_key = cell("routing_key", options["routingKey"])
+        if body is None:
+            raise ValueError("its body is null; an empty message has an empty body")
+        if routing_key is None:
+            raise ValueError("its routing_key is null, and the option routingKey is not given")
+        moment = cell("message_timestamp")
+        message = Message(
+            body=body.encode() if isinstance(body, str) else body,
+            exchange=exchange,
+            routing_key=routing_key,
+            mandatory=options["mandatory"],
+            headers=self._headers(cell, number),
+            message_id=cell("message_id", f"{self._message_ids}-{number}"),
+            delivery_mode=cell("delivery_mode", self._mode),
+            priority=cell("priority", options["priority"]),
+            timestamp=None if moment is None else int(moment.timestamp()),
+            **{name: cell(name) for name in TEXTS},
+        )
+        if message.content_type is None:
+            message.content_type = options["contentType"]
+        _check_texts(message)
+        return message
+
+    def _headers(self, cell: Any, number: int) -> dict[str, Any]:
+        exact = cell("headers_json")
+        if exact is not None:
+            headers = headers_from_json(exact)
+        else:
+            headers = dict(cell("headers", ()))
+        for name in FORGOTTEN:
+            headers.pop(name, None)
+        headers[PRODUCER_HEADER] = cell(PRODUCER, self._producer)
+        headers[ID_HEADER] = cell(PUBLISHING_ID, self._first_id + number)
+        return headers
+
+
+def _check_texts(message: Message) -> None:
+    for name in ("exchange", "routing_key", "message_id", *TEXTS):
+        value = getattr(message, name)
+        if value is not None and len(value.encode("utf-8", "surrogatepass")) > 255:
+            raise ValueError(f"its {name} has {len(value.encode('utf-8', 'surrogatepass'))} octets, more than 255")
