@@ -25,7 +25,7 @@ FUZZ_SUITES := $(wildcard $(addprefix tests/,property fuzz))
 CHECKED := src tests benchmarks distributions setup.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test test-compiled test-pure test-oracle bench crash client-adversity lint format docs fuzz coverage client-wheel pins deps-system clean
+.PHONY: help run install test test-compiled test-spark test-pure test-oracle bench crash client-adversity lint format docs fuzz coverage client-wheel pins deps-system clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -36,13 +36,18 @@ run: install ## start a broker on 127.0.0.1:5672 (ARGS="--port 5673" to change)
 
 install: $(VENV)/.installed ## make .venv with the compiled package and its pinned dependencies
 
-test: ## every test, compiled; the suites that also run interpreted; the contract with RabbitMQ as the oracle
+test: ## every test, compiled; with Spark; the suites that also run interpreted; the contract with RabbitMQ as the oracle
 	@$(MAKE) --no-print-directory test-compiled
+	@$(MAKE) --no-print-directory test-spark
 	@$(MAKE) --no-print-directory test-pure
 	@$(MAKE) --no-print-directory test-oracle
 
 test-compiled: $(VENV)/.installed $(VENV)/.test $(VENV)/.dev ## every test against the compiled data plane
-	$(PYTEST) $(ARGS)
+	$(PYTEST) --ignore=tests/spark $(ARGS)
+
+# A Spark session is a JVM with all cores of its own: two of them at a time are enough.
+test-spark: $(VENV)/.installed $(VENV)/.test $(VENV)/.spark ## the data pipeline on a real Spark; needs Java 17
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/spark $(ARGS)
 
 test-pure: $(VENV)/.installed $(VENV)/.test ## the same source interpreted, LEVERET_PURE=1
 	LEVERET_PURE=1 $(PYTEST) $(PURE_SUITES) $(ARGS)
@@ -107,7 +112,7 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV) || { echo "no venv module: on Debian, apt-get install python3-venv"; exit 1; }
 	@touch $@
 
-$(VENV)/.build $(VENV)/.run $(VENV)/.test $(VENV)/.dev: $(VENV)/.%: requirements/%.txt $(VENV)/.made
+$(VENV)/.build $(VENV)/.run $(VENV)/.test $(VENV)/.dev $(VENV)/.spark: $(VENV)/.%: requirements/%.txt $(VENV)/.made
 	$(PIP) install --require-hashes -r $<
 	@touch $@
 
@@ -131,6 +136,7 @@ pins: $(VENV)/.dev ## take the newest versions that pyproject.toml allows into r
 	if [ -n "$$index" ]; then export UV_DEFAULT_INDEX="$$index"; fi; \
 	$(UV_COMPILE) pyproject.toml -o requirements/run.txt; \
 	$(UV_COMPILE) --extra test -c requirements/run.txt pyproject.toml -o requirements/test.txt; \
+	$(UV_COMPILE) --extra spark -c requirements/test.txt pyproject.toml -o requirements/spark.txt; \
 	$(UV_COMPILE) --extra dev -c requirements/test.txt pyproject.toml -o requirements/dev.txt; \
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
 		| $(UV_COMPILE) -c requirements/test.txt - -o requirements/build.txt

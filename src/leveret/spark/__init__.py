@@ -1,7 +1,7 @@
 """Leveret for Spark: `format("leveret")` reads streams and queues as tables and publishes rows.
 
-Installed with `pip install leveret[spark]`, Spark finds it by itself, through the package pyspark_leveret; `register` is for
-sessions in which it was shipped in another way. Knows no room of the server."""
+Installed with `pip install leveret[spark]`, Spark finds it by itself, through the package pyspark_leveret; `register`
+is for sessions in which it was shipped in another way. Knows no room of the server."""
 
 from __future__ import annotations
 

@@ -42,4 +42,5 @@ def _filesystem(folder: str) -> tuple[Any, str]:
 
     if urlsplit(folder).scheme in ("", "file"):
         return fs.LocalFileSystem(), str(Path(urlsplit(folder).path if folder.startswith("file:") else folder))
-    return fs.FileSystem.from_uri(folder)
+    found: tuple[Any, str] = fs.FileSystem.from_uri(folder)
+    return found

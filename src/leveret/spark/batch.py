@@ -53,7 +53,9 @@ class StreamBatch(DataSourceReader):
             if start[name] < ends[name].first and isinstance(self._start.of(name), int):
                 self._tell_loss(name, start[name], ends[name].first)
             if stop[name] > ends[name].end:
-                raise InvalidOption(f"endingOffsets of {name!r} is {stop[name]}, and the stream ends at {ends[name].end}")
+                raise InvalidOption(
+                    f"endingOffsets of {name!r} is {stop[name]}, and the stream ends at {ends[name].end}"
+                )
             ranges.append(Range(name, partition, max(start[name], ends[name].first), stop[name]))
         wanted = [one for one in self._narrowed(names, ranges) if len(one) > 0]
         # An empty list is taken for one partition without a value.
@@ -62,7 +64,8 @@ class StreamBatch(DataSourceReader):
     def _tell_loss(self, name: str, asked: int, first: int) -> None:
         if self._options["failOnDataLoss"]:
             raise DataLoss(
-                f"startingOffsets of {name!r} is {asked}, and the oldest message there is is {first}: what was between is gone; "
+                f"startingOffsets of {name!r} is {asked}, and the oldest message there is is {first}: what was "
+                "between is gone; "
                 "begin there, or pass over it with failOnDataLoss=false"
             )
 

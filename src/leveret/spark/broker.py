@@ -56,10 +56,9 @@ class Broker:
             secret = address.password if password is None else password
             host = f"[{address.host}]" if ":" in address.host else address.host
             query = "&".join(f"{key}={quote(value, safe='')}" for key, value in address.options)
-            self._urls.append(
-                f"{'amqps' if address.tls else 'amqp'}://{quote(who, safe='')}:{quote(secret, safe='')}@{host}:{address.port}/"
-                f"{quote(address.vhost, safe='')}{'?' + query if query else ''}"
-            )
+            login = f"{quote(who, safe='')}:{quote(secret, safe='')}"
+            place = f"{host}:{address.port}/{quote(address.vhost, safe='')}"
+            self._urls.append(f"{'amqps' if address.tls else 'amqp'}://{login}@{place}{'?' + query if query else ''}")
         self.address = addresses[0]
         self.user = self.address.user if user is None else user
         self.password = self.address.password if password is None else password

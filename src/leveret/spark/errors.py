@@ -1,4 +1,4 @@
-"""What the connector raises: every text says what was asked for, what there is, and what to do. No text has a password."""
+"""What the connector raises. Every text says what was asked for, what there is, and what to do; none has a password."""
 
 from __future__ import annotations
 

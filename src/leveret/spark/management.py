@@ -46,7 +46,8 @@ def get(broker: Broker, path: str, doing: str) -> Any:
     except (URLError, OSError) as error:
         reason = getattr(error, "reason", error)
         raise SourceFailed(
-            f"{doing} takes the management API, and {url} cannot be reached: {reason}; the option managementUrl says where it is"
+            f"{doing} takes the management API, and {url} cannot be reached: {reason}; the option managementUrl "
+            "says where it is"
         ) from None
 
 

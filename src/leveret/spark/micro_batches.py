@@ -56,7 +56,9 @@ class MicroBatches(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if offset < ends[name].first:
                     found[name] = self._after_loss(name, offset, ends[name])
                 elif offset > ends[name].end:
-                    raise InvalidOption(f"startingOffsets of {name!r} is {offset}, and the stream ends at {ends[name].end}")
+                    raise InvalidOption(
+                        f"startingOffsets of {name!r} is {offset}, and the stream ends at {ends[name].end}"
+                    )
         return found
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -75,11 +77,16 @@ class MicroBatches(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 start[name] = one.first
             elif start[name] > one.end:
                 raise SourceFailed(
-                    f"the checkpoint is at offset {start[name]} of the stream {name!r}, which ends at {one.end}: was it deleted and "
+                    f"the checkpoint is at offset {start[name]} of the stream {name!r}, which ends at {one.end}: "
+                    "was it deleted and "
                     "made anew? Begin with a new checkpoint"
                 )
         self._latest = {name: one.end for name, one in ends.items()}
-        reachable = self._latest if self._target is None else {name: min(end, self._target[name]) for name, end in self._latest.items()}
+        reachable = (
+            self._latest
+            if self._target is None
+            else {name: min(end, self._target[name]) for name, end in self._latest.items()}
+        )
         end = {name: max(start[name], reachable.get(name, start[name])) for name in start}
         waiting = sum(end[name] - start[name] for name in end)
         least, most = self._options["minOffsetsPerTrigger"], self._options["maxOffsetsPerTrigger"]
@@ -112,7 +119,10 @@ class MicroBatches(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return list(cut(ranges, self._options["maxRecordsPerPartition"], self._options["minPartitions"]))
 
     def _after_loss(self, name: str, asked: int, ends: Ends) -> int:
-        text = f"the messages {asked} to {ends.first - 1} of the stream {name!r} are gone: the oldest there is is {ends.first}"
+        text = (
+            f"the messages {asked} to {ends.first - 1} of the stream {name!r} are gone: the oldest there is is "
+            f"{ends.first}"
+        )
         if self._options["failOnDataLoss"]:
             raise DataLoss(f"{text}; keep them longer, read sooner, or pass over them with failOnDataLoss=false")
         log.warning("%s; they are passed over, as failOnDataLoss=false says", text)

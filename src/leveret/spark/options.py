@@ -87,12 +87,19 @@ _YES_NO = "true or false"
 _COUNT = "a whole number above 0"
 _TIME = 'a number with a unit, such as "500ms", "30s", "15m" or "2h"'
 _OFFSETS = (
-    '"earliest", "latest", "stored" (with groupName), an offset, JSON such as {"orders-0": 12, "orders-1": "latest"}, or '
-    "an ISO 8601 moment"
+    '"earliest", "latest", "stored" (with groupName), an offset, an ISO 8601 moment, or JSON such as '
+    '{"orders-0": 12, "orders-1": "latest"}'
 )
 
 SPECS = (
-    OptionSpec("url", ANY, _text, "amqp://127.0.0.1:5672/", "an amqp:// or amqps:// URL, or several with commas", "where the broker is"),
+    OptionSpec(
+        "url",
+        ANY,
+        _text,
+        "amqp://127.0.0.1:5672/",
+        "an amqp:// or amqps:// URL, or several with commas",
+        "where the broker is",
+    ),
     OptionSpec("user", ANY, _text, None, "a text", "who logs in, if the URL does not say it"),
     OptionSpec("password", ANY, _text, None, "a text", "better: passwordFile or passwordEnv"),
     OptionSpec("passwordFile", ANY, _text, None, "a path that driver and executors can read", "the password's file"),
@@ -102,43 +109,102 @@ SPECS = (
     OptionSpec("certificate", ANY, _text, None, "a path", "our own certificate"),
     OptionSpec("key", ANY, _text, None, "a path", "its key"),
     OptionSpec("serverName", ANY, _text, None, "a name", "in the broker's certificate, if it is not the host's"),
-    OptionSpec("managementUrl", ANY, _text, None, "an http:// or https:// URL", "the HTTP API: for streamPattern and for looking into queues; by default port 15672 of the same host"),
+    OptionSpec(
+        "managementUrl",
+        ANY,
+        _text,
+        None,
+        "an http:// or https:// URL",
+        "the HTTP API: for streamPattern and for looking into queues; by default port 15672 of the same host",
+    ),
     OptionSpec("retryTimeout", ANY, _span, 60.0, _TIME, "how long a lost connection is tried again"),
-    OptionSpec("stream", READ, _names, None, "names with commas between them", "the streams to read; load(\"orders\") is the same"),
+    OptionSpec(
+        "stream",
+        READ,
+        _names,
+        None,
+        "names with commas between them",
+        'the streams to read; load("orders") is the same',
+    ),
     OptionSpec("superStream", READ, _text, None, "a name", "read all partitions of it"),
-    OptionSpec("streamPattern", READ, _pattern, None, "a regular expression", "read all streams with such a name, new ones too"),
-    OptionSpec("queue", READ, _text, None, "a name", "read a queue instead: spark.read looks at its messages, readStream takes them"),
+    OptionSpec(
+        "streamPattern", READ, _pattern, None, "a regular expression", "read all streams with such a name, new ones too"
+    ),
+    OptionSpec(
+        "queue",
+        READ,
+        _text,
+        None,
+        "a name",
+        "read a queue instead: spark.read looks at its messages, readStream takes them",
+    ),
     OptionSpec("columns", READ, _names, None, "names of columns with commas between them", "make only these"),
-    OptionSpec("startingOffsets", READ, _text, None, _OFFSETS, "where to begin: earliest for batches, latest for streams"),
+    OptionSpec(
+        "startingOffsets", READ, _text, None, _OFFSETS, "where to begin: earliest for batches, latest for streams"
+    ),
     OptionSpec("endingOffsets", READ, _text, None, _OFFSETS, "where a batch ends: latest"),
-    OptionSpec("startingTimestamp", READ, _text, None, "an ISO 8601 moment, or milliseconds since 1970", "where to begin"),
-    OptionSpec("endingTimestamp", READ, _text, None, "an ISO 8601 moment, or milliseconds since 1970", "where a batch ends"),
+    OptionSpec(
+        "startingTimestamp", READ, _text, None, "an ISO 8601 moment, or milliseconds since 1970", "where to begin"
+    ),
+    OptionSpec(
+        "endingTimestamp", READ, _text, None, "an ISO 8601 moment, or milliseconds since 1970", "where a batch ends"
+    ),
     OptionSpec("maxOffsetsPerTrigger", READ, _above_zero, None, _COUNT, "messages in one micro-batch"),
     OptionSpec("minOffsetsPerTrigger", READ, _above_zero, None, _COUNT, "wait for so many, but"),
     OptionSpec("maxTriggerDelay", READ, _span, 900.0, _TIME, "not longer than this"),
     OptionSpec("minPartitions", READ, _above_zero, None, _COUNT, "cut ranges until there are so many tasks"),
     OptionSpec("maxRecordsPerPartition", READ, _above_zero, 500_000, _COUNT, "messages in one task"),
     OptionSpec("failOnDataLoss", READ, _flag, True, _YES_NO, "an error, or a warning, if retention was faster"),
-    OptionSpec("groupName", READ, _text, None, "1 to 255 octets", "how far we are is stored under this name after each batch"),
+    OptionSpec(
+        "groupName", READ, _text, None, "1 to 255 octets", "how far we are is stored under this name after each batch"
+    ),
     OptionSpec("limit", READ, _above_zero, None, _COUNT, "of a queue's messages, not more than these"),
-    OptionSpec("exchange", WRITE, str, None, "a name; empty for the default exchange", "where rows without a column `exchange` go"),
+    OptionSpec(
+        "exchange",
+        WRITE,
+        str,
+        None,
+        "a name; empty for the default exchange",
+        "where rows without a column `exchange` go",
+    ),
     OptionSpec("routingKey", WRITE, str, None, "a text", "of rows without a column `routing_key`"),
     OptionSpec("mandatory", WRITE, _flag, True, _YES_NO, "whether a row that no queue takes is an error"),
     OptionSpec("persistent", WRITE, _flag, True, _YES_NO, "whether messages outlast a restart of the broker"),
     OptionSpec("priority", WRITE, _priority, None, "0 to 255", "of rows without a column `priority`"),
     OptionSpec("contentType", WRITE, _text, None, "a text", "of rows without a column `content_type`"),
     OptionSpec("confirmTimeout", WRITE, _span, 60.0, _TIME, "how long a message may wait for its confirm"),
-    OptionSpec("writeId", WRITE, _text, None, "a text", "the same for each attempt to write the same rows: what was published is known then"),
-    OptionSpec("badRows", WRITE, _one_of("fail", "divert"), "fail", '"fail" or "divert"', "what happens to rows that cannot be published"),
-    OptionSpec("badRowsPath", WRITE, _text, None, "a folder that all executors can write to", "where diverted rows go, with a column `error`"),
-)  # fmt: skip
+    OptionSpec(
+        "writeId",
+        WRITE,
+        _text,
+        None,
+        "a text",
+        "the same for each attempt to write the same rows: what was published is known then",
+    ),
+    OptionSpec(
+        "badRows",
+        WRITE,
+        _one_of("fail", "divert"),
+        "fail",
+        '"fail" or "divert"',
+        "what happens to rows that cannot be published",
+    ),
+    OptionSpec(
+        "badRowsPath",
+        WRITE,
+        _text,
+        None,
+        "a folder that all executors can write to",
+        "where diverted rows go, with a column `error`",
+    ),
+)
 
 # What Spark itself adds.
 SPARKS = {"path", "checkpointlocation", "queryname", "outputmode"}
 
 
 def read_options(given: Mapping[str, str], side: str) -> dict[str, Any]:
-    """All options of a side by name, checked. Raises InvalidOption, which names what is wrong and what would be right."""
+    """All options of a side by name, checked. Raises InvalidOption, which says what is wrong and what is right."""
     specs = {spec.name.lower(): spec for spec in SPECS if spec.side in (ANY, side)}
     found = {spec.name: spec.default for spec in specs.values()}
     for name, text in given.items():

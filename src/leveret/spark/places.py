@@ -53,7 +53,9 @@ class Places:
 
     def _place(self, value: Any) -> Place:
         if isinstance(value, bool) or not isinstance(value, str | int):
-            raise InvalidOption(f"the option {self._option} has {value!r}, which is neither an offset nor a word nor a moment")
+            raise InvalidOption(
+                f"the option {self._option} has {value!r}, which is neither an offset nor a word nor a moment"
+            )
         if isinstance(value, str) and value in WORDS:
             return WORDS[value]
         if isinstance(value, str) and not value.isdecimal():
@@ -70,19 +72,25 @@ class Places:
             return moment_ms(text)
         except ValueError:
             raise InvalidOption(
-                f'the option {self._option} has {text!r}, which is not "earliest", "latest", "stored", an offset, JSON of these by stream, or an ISO 8601 moment'
+                f'the option {self._option} has {text!r}, which is not "earliest", "latest", "stored", an offset, '
+                "JSON of these by stream, or an ISO 8601 moment"
             ) from None
 
     def of(self, stream: str) -> Place:
         found = self._each.get(stream, self._all)
         if found is None:
-            raise InvalidOption(f"the option {self._option} names {', '.join(sorted(self._each))}, and not {stream}, which is read as well")
+            raise InvalidOption(
+                f"the option {self._option} names {', '.join(sorted(self._each))}, and not {stream}, which is "
+                "read as well"
+            )
         return found
 
     def check_streams(self, streams: Mapping[str, int]) -> None:
         unknown = [name for name in self._each if name not in streams]
         if unknown:
-            raise InvalidOption(f"the option {self._option} names {', '.join(unknown)}, which is not read; {', '.join(streams)} is")
+            raise InvalidOption(
+                f"the option {self._option} names {', '.join(unknown)}, which is not read; {', '.join(streams)} is"
+            )
 
     @property
     def words(self) -> set[Place]:

@@ -1,6 +1,7 @@
 """A producer for a task's rows, on a connection that the tasks of one executor's process share one after another.
 
-Spark keeps its Python processes and gives them task after task; a connection for each would cost more than most tasks do."""
+Spark keeps its Python processes and gives them task after task; a connection for each would cost more than most tasks
+do."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ class Publisher:
         self._producer: Producer | None = None
 
     def publish(self, messages: Iterable[Message | ValueError]) -> list[tuple[int, str]]:
-        """Publishes all that are messages and waits for their confirms. The others, and those that the broker did not take,
-        as (place, why)."""
+        """Publishes all that are messages and waits for their confirms. The others, and those that the broker did not
+        take, as (place, why)."""
         return self._broker.loop.run_until_complete(self._publish(list(messages)))
 
     async def _publish(self, given: list[Message | ValueError]) -> list[tuple[int, str]]:
@@ -72,7 +73,9 @@ class Publisher:
     def __enter__(self) -> Publisher:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         producer, self._producer = self._producer, None
         if producer is not None and error is None:
             self._broker.loop.run_until_complete(producer.close())

@@ -1,9 +1,9 @@
 """Taking a queue's messages into tables: `spark.readStream.format("leveret").option("queue", name)`.
 
-At least once: the driver holds what a batch has taken and acknowledges it when Spark says that the batch is committed. If
-the query or the broker ends before, the messages go back into the queue and come again, and a batch that is run again has
-whatever the queue gives then. Bodies go through the driver, so this is for emptying a queue into a table; what flows all the
-time is better read from a stream bound beside the queue."""
+At least once: the driver holds what a batch has taken and acknowledges it when Spark says that the batch is committed.
+If the query or the broker ends before, the messages go back into the queue and come again, and a batch that is run
+again has whatever the queue gives then. Bodies go through the driver, so this is for emptying a queue into a table;
+what flows all the time is better read from a stream bound beside the queue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from leveret.wire.queue_methods import QueueDeclare
 
 __all__ = ["QueueDrain"]
 
-# What a batch takes at most, where maxOffsetsPerTrigger does not say it; and of octets, because they go through the driver.
+# What a batch takes at most, where maxOffsetsPerTrigger does not say it; and of octets, because they go through the
+# driver.
 BATCH_ROWS, BATCH_BYTES = 10_000, 32 * 1024 * 1024
 # A queue that has given nothing for so long has nothing for us.
 QUIET_S = 0.5

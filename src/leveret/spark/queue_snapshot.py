@@ -1,8 +1,8 @@
 """What waits in a queue, as a table: `spark.read.format("leveret").option("queue", name)`.
 
-Looks without taking anything: neither order nor marks nor counters change. Pages of the management API's peek overlap, so
-that messages which leave meanwhile make no hole: what stays in the queue all the time is seen once. One task reads it all.
-The column `stream` has the queue's name, `offset` a message's position in it."""
+Looks without taking anything: neither order nor marks nor counters change. Pages of the management API's peek overlap,
+so that messages which leave meanwhile make no hole: what stays in the queue all the time is seen once. One task reads
+it all. The column `stream` has the queue's name, `offset` a message's position in it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ class QueueSnapshot(DataSourceReader):
                 page = page[:left]
                 left -= len(page)
             rows = [self._row(message) for message in page]
-            yield pa.RecordBatch.from_pydict({name: [row[name] for row in rows] for name in self._columns}, schema=schema)
+            yield pa.RecordBatch.from_pydict(
+                {name: [row[name] for row in rows] for name in self._columns}, schema=schema
+            )
             if left == 0:
                 return
 

@@ -88,7 +88,7 @@ class RangeReader:
                 self._drop()
                 if self._rows.next_offset > before:
                     until, pause = time.monotonic() + self._broker.retry_s, PAUSE_FIRST_S
-                if is_hopeless(error) and not isinstance(error, TimeoutError) or time.monotonic() + pause > until:
+                if (is_hopeless(error) and not isinstance(error, TimeoutError)) or time.monotonic() + pause > until:
                     raise SourceFailed(self._words(error)) from None
                 log.warning("reading %s goes on at offset %d: %s", self._range.stream, self._rows.next_offset, error)
             await asyncio.sleep(pause)
@@ -98,7 +98,10 @@ class RangeReader:
         stream = self._range.stream
         if isinstance(error, ChannelClosed) and error.code == 404:
             return f"there is no stream {stream!r} in the virtual host {self._broker.vhost!r}"
-        return f"reading the stream {stream!r} at {self._broker.address} failed at offset {self._rows.next_offset}: {error}"
+        return (
+            f"reading the stream {stream!r} at {self._broker.address} failed at offset "
+            f"{self._rows.next_offset}: {error}"
+        )
 
     async def _open(self, connection: Connection) -> None:
         channel = await connection.channel()
@@ -126,7 +129,12 @@ class RangeReader:
         while rows.count < BATCH_ROWS and rows.body_bytes < BATCH_BYTES and rows.next_offset < self._range.end:
             if items:
                 self._taken += rows.gather(items, BATCH_ROWS, BATCH_BYTES, self._range.end)
-                if items and rows.next_offset < self._range.end and rows.count < BATCH_ROWS and rows.body_bytes < BATCH_BYTES:
+                if (
+                    items
+                    and rows.next_offset < self._range.end
+                    and rows.count < BATCH_ROWS
+                    and rows.body_bytes < BATCH_BYTES
+                ):
                     # It stands before one behind the range: all that was left of it is gone.
                     self._lose_rest()
                 if self._taken >= ACK_EVERY:
@@ -170,7 +178,8 @@ class RangeReader:
         if rows.gap_end == 0:
             return
         text = (
-            f"the messages {rows.gap_start} to {rows.gap_end - 1} of the stream {self._range.stream!r} are gone: they were deleted "
+            f"the messages {rows.gap_start} to {rows.gap_end - 1} of the stream {self._range.stream!r} are gone: "
+            "they were deleted "
             f"by its retention before they were read (the range was {self._range.start} to {self._range.end - 1})"
         )
         if self._fails:

@@ -24,8 +24,8 @@ class Range(InputPartition):
 
 
 def limited(start: Mapping[str, int], end: Mapping[str, int], most: int) -> dict[str, int]:
-    """Where to end so that at most so many messages lie between, each stream having its share by what waits in it. Every
-    stream with messages goes forward as long as there is something to give."""
+    """Where to end so that at most so many messages lie between, each stream having its share by what waits in it.
+    Every stream with messages goes forward as long as there is something to give."""
     waiting = {stream: max(0, end[stream] - start[stream]) for stream in end}
     total = sum(waiting.values())
     if total <= most:

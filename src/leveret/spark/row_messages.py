@@ -20,8 +20,27 @@ TEXTS = ("content_type", "content_encoding", "correlation_id", "reply_to", "expi
 NUMBERS = ("delivery_mode", "priority")
 PRODUCER, PUBLISHING_ID = "producer_name", "publishing_id"
 # What a row that was read has, and a message that is written does not.
-PASSED_OVER = {"stream", "partition", "offset", "timestamp", "cluster_id", *(name for name in COLUMNS.names if "death" in name)}
-USED = {*BODIES, *TEXTS, *NUMBERS, "exchange", "routing_key", "message_id", "message_timestamp", "headers", "headers_json", PRODUCER, PUBLISHING_ID}  # fmt: skip
+PASSED_OVER = {
+    "stream",
+    "partition",
+    "offset",
+    "timestamp",
+    "cluster_id",
+    *(name for name in COLUMNS.names if "death" in name),
+}
+USED = {
+    *BODIES,
+    *TEXTS,
+    *NUMBERS,
+    "exchange",
+    "routing_key",
+    "message_id",
+    "message_timestamp",
+    "headers",
+    "headers_json",
+    PRODUCER,
+    PUBLISHING_ID,
+}
 TYPES = {
     "body": ("binary", "string"),
     "value": ("binary", "string"),
@@ -43,7 +62,10 @@ def check_columns(schema: StructType, options: Mapping[str, Any]) -> None:
         raise InvalidOption(f"a column body (or value) must be there; there are {', '.join(names)}")
     unknown = [name for name in names if name not in USED and name not in PASSED_OVER]
     if unknown:
-        raise InvalidOption(f"nobody knows what the columns {', '.join(unknown)} are for; select those that are needed: {', '.join(sorted(USED))}")
+        raise InvalidOption(
+            f"nobody knows what the columns {', '.join(unknown)} are for; select those that are needed: "
+            f"{', '.join(sorted(USED))}"
+        )
     for name in names:
         if name in USED and (kind := schema[name].dataType.simpleString()) not in TYPES.get(name, ("string",)):
             raise InvalidOption(f"the column {name} is {kind}; it must be {' or '.join(TYPES.get(name, ('string',)))}")

@@ -22,7 +22,18 @@ from leveret.spark.errors import InvalidOption
 
 __all__ = ["COLUMNS", "pick", "table_of"]
 
-_TEXTS = ("content_type", "content_encoding", "correlation_id", "reply_to", "expiration", "message_id", "type", "user_id", "app_id", "cluster_id")  # fmt: skip
+_TEXTS = (
+    "content_type",
+    "content_encoding",
+    "correlation_id",
+    "reply_to",
+    "expiration",
+    "message_id",
+    "type",
+    "user_id",
+    "app_id",
+    "cluster_id",
+)
 
 COLUMNS = StructType(
     [
@@ -102,7 +113,9 @@ def _array(name: str, taken: tuple[Any, ...]) -> pa.Array:
     bitmap = None if bits is None else pa.py_buffer(bits)
     if wanted is _MAP:
         names, values = (_array("", inner) for inner in taken[4:])
-        entries = pa.StructArray.from_arrays([names, values], fields=[pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string())])
+        entries = pa.StructArray.from_arrays(
+            [names, values], fields=[pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string())]
+        )
         return pa.Array.from_buffers(_MAP, rows, [bitmap, pa.py_buffer(taken[3])], nulls, children=[entries])
     if wanted in (pa.string(), pa.binary()):
         return pa.Array.from_buffers(wanted, rows, [bitmap, pa.py_buffer(taken[3]), pa.py_buffer(taken[4])], nulls)

@@ -1,9 +1,9 @@
 """Publishing rows: `df.write.format("leveret")` and `writeStream`.
 
-Every row has ids that are the same whenever it is written again: the producer's name is that of the query and the task, the
-publishing id is batch and row. A stream knows what it has by these, and a queue or exchange with deduplication by the
-message id. So a task that Spark runs twice, or a batch after a crash, publishes nothing twice, as long as the same rows come
-in the same order; where that is not so, columns `producer_name` and `publishing_id` say what is the same."""
+Every row has ids that are the same whenever it is written again: the producer's name is that of the query and the task,
+the publishing id is batch and row. A stream knows what it has by these, and a queue or exchange with deduplication by
+the message id. So a task that Spark runs twice, or a batch after a crash, publishes nothing twice, as long as the same
+rows come in the same order; where that is not so, columns `producer_name` and `publishing_id` say what is the same."""
 
 from __future__ import annotations
 
@@ -101,7 +101,9 @@ class BatchWriter(DataSourceArrowWriter):
 class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: Mapping[str, Any], schema: StructType, overwrite: bool) -> None:
         if overwrite:
-            raise InvalidOption('the output mode "complete" would need a broker that can be overwritten: use "append" or "update"')
+            raise InvalidOption(
+                'the output mode "complete" would need a broker that can be overwritten: use "append" or "update"'
+            )
         self._publishing = Publishing(options, schema)
         self._write_id: str | None = options["writeId"]
 

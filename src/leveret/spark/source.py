@@ -24,8 +24,9 @@ from leveret.spark.sink import BatchWriter, StreamWriter
 
 __all__ = ["LeveretDataSource"]
 
-# Spark asks this worker for a reader to push filters to. It asks others for the same reader later on, and refuses one that
-# takes filters if spark.sql.python.filterPushdown.enabled is off, which it is by default; and it pushes them only here.
+# Spark asks this worker for a reader to push filters to. It asks others for the same reader later on, and refuses one
+# that takes filters if spark.sql.python.filterPushdown.enabled is off, which it is by default; and it pushes them only
+# here.
 _PUSHING_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
@@ -62,5 +63,7 @@ class LeveretDataSource(DataSource):
         for field in schema.fields:
             if field.name not in COLUMNS.names or COLUMNS[field.name].dataType != field.dataType:
                 known = ", ".join(f"{one.name} {one.dataType.simpleString()}" for one in COLUMNS.fields)
-                raise InvalidOption(f"the schema has {field.name} {field.dataType.simpleString()}; the columns are {known}")
+                raise InvalidOption(
+                    f"the schema has {field.name} {field.dataType.simpleString()}; the columns are {known}"
+                )
         return list(schema.names)

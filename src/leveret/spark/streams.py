@@ -45,7 +45,9 @@ class Streams:
         ways = [name for name in ("stream", "superStream", "streamPattern") if options[name] is not None]
         if len(ways) != 1:
             given = " and ".join(ways) or "none of them"
-            raise InvalidOption(f"one of the options stream, superStream, streamPattern and queue says what is read; {given} is given")
+            raise InvalidOption(
+                f"one of the options stream, superStream, streamPattern and queue says what is read; {given} is given"
+            )
         self._broker = broker
         self._names: tuple[str, ...] | None = options["stream"]
         self._super: str | None = options["superStream"]
@@ -55,7 +57,7 @@ class Streams:
     def find(self) -> dict[str, int]:
         """By name. Partitions and names that are new since the last time come behind the others."""
         if self._names is not None:
-            self._known = {name: 0 for name in self._names}
+            self._known = dict.fromkeys(self._names, 0)
         elif self._super is not None:
             self._known = self._broker.run(self._partitions, f"looking for the partitions of {self._super!r}")
         else:
@@ -80,7 +82,8 @@ class Streams:
             found[name] = number
         if not found:
             raise SourceFailed(
-                f"there is no super stream {self._super!r} in the virtual host {self._broker.vhost!r}: its first partition would be {self._super}-0"
+                f"there is no super stream {self._super!r} in the virtual host {self._broker.vhost!r}: its first "
+                f"partition would be {self._super}-0"
             )
         return found
 
@@ -138,7 +141,9 @@ class Streams:
 
     async def _locate_by_looking(self, connection: Connection, name: str, place: Place) -> int:
         if place == STORED:
-            raise InvalidOption('only Leveret stores offsets of AMQP consumers: "stored" cannot be used with this broker')
+            raise InvalidOption(
+                'only Leveret stores offsets of AMQP consumers: "stored" cannot be used with this broker'
+            )
         ends = await self._ends(connection, name)
         if place == EARLIEST:
             return ends.first
@@ -165,8 +170,8 @@ class Streams:
             raise SourceFailed(f"{name!r} is a queue and no stream: read it with the option queue") from None
 
     def store(self, group: str, offsets: Mapping[str, int]) -> None:
-        """The group is done with everything before these offsets. Nothing is stored for a stream of which nothing was read.
-        RabbitMQ stores no offsets over AMQP: there it does nothing."""
+        """The group is done with everything before these offsets. Nothing is stored for a stream of which nothing was
+        read. RabbitMQ stores no offsets over AMQP: there it does nothing."""
 
         async def store_all(connection: Connection) -> None:
             link = await connection.ready()

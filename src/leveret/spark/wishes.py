@@ -1,7 +1,7 @@
 """Filters that Spark pushes down: what of a WHERE the source can use to read less.
 
-What they say about offsets and moments narrows the ranges; routing keys are looked at before a row is made. Spark filters
-once more, so a wish may be served roughly, but never too narrowly: every filter is given back."""
+What they say about offsets and moments narrows the ranges; routing keys are looked at before a row is made. Spark
+filters once more, so a wish may be served roughly, but never too narrowly: every filter is given back."""
 
 from __future__ import annotations
 

@@ -277,8 +277,8 @@ class Rows:
         return 0
 
     def take(self):
-        """The columns so far by name, as `take` of each gives them, and how many rows they have; begins anew. Headers are
-        (rows, nulls, bitmap, ends, names, values)."""
+        """The columns so far by name, as `take` of each gives them, and how many rows they have; begins anew. Headers
+        are (rows, nulls, bitmap, ends, names, values)."""
         found = {}
         singles = {
             "body": self.body,
