@@ -1,0 +1,1 @@
+"""The connector for Spark under load."""
