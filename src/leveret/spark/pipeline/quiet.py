@@ -1,0 +1,61 @@
+"""A terminal without Spark's chatter: what the Java machine says goes to a file, which is named if something goes wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from leveret.spark.pipeline.failures import Failed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from leveret.spark.pipeline.arguments import Place
+
+__all__ = ["quiet_session"]
+
+TAIL = 2000
+
+
+@contextlib.contextmanager
+def quiet_session(place: Place, job: str) -> Iterator[SparkSession]:
+    """A session for one command, stopped at its end. For a command's own process: the Java machine that it starts keeps
+    writing to the file."""
+    # What Spark hands to Python as a datetime is in the process's own zone.
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    # PySpark prints every error of a query as one line of JSON with the whole Java stack, before it raises it.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    logging.getLogger("DataFrameQueryContextLogger").disabled = True
+    with tempfile.NamedTemporaryFile("w+b", prefix="leveret-spark-", suffix=".log") as log:
+        try:
+            with _stderr_to(log.fileno()):
+                spark = place.session(job)
+        except Exception as error:
+            log.seek(0)
+            said = log.read()[-TAIL:].decode("utf-8", "replace").strip()
+            raise Failed(f"Spark did not start: {error}\n{said}") from None
+        try:
+            yield spark
+        finally:
+            # Python workers and the block manager say good-bye on the file, too.
+            spark.stop()
+
+
+@contextlib.contextmanager
+def _stderr_to(descriptor: int) -> Iterator[None]:
+    sys.stderr.flush()
+    kept = os.dup(2)
+    os.dup2(descriptor, 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
