@@ -18,10 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from leveret.spark.errors import SourceFailed, SparkConnectorError
+from leveret.spark.pipeline.archive import read_archive
 from leveret.spark.pipeline.lake import Lake
 from leveret.spark.pipeline.live import STREAM, LiveQueue, connection_options, list_live
 
-__all__ = ["DEADLETTERS", "NotThereYet", "Table", "Tables", "find_tables", "make_views"]
+__all__ = ["DEADLETTERS", "NotThereYet", "Table", "Tables", "find_tables", "make_views", "read_table", "register"]
 
 ARCHIVE, DEADLETTERS, LIVE_PREFIX = "archive", "deadletters", "live_"
 # By name: the job that writes it, and what it holds.
@@ -37,6 +38,8 @@ GOLD = {
     "deadletter_clusters": ("deadletters", "failures that look alike"),
     "deadletter_alerts": ("deadletters", "when dead letters grew too fast"),
 }
+# Columns that are there for the folders' sake alone.
+FOLDERS = ("event_hour", "batch")
 
 
 class NotThereYet(SparkConnectorError):
@@ -104,13 +107,22 @@ def make_views(spark: SparkSession, lake: Lake, source: Mapping[str, str], sql: 
     return made
 
 
+def read_table(spark: SparkSession, lake: Lake, name: str) -> DataFrame | None:
+    """A table of the lake; None if no job has written it yet."""
+    table = next(table for table in _tables_of_lake(lake) if table.name == name)
+    try:
+        return table.make(spark)
+    except NotThereYet:
+        return None
+
+
 def register(spark: SparkSession, table: Table) -> None:
     escaped = table.name.replace("`", "``")
     table.make(spark).createOrReplaceTempView(f"`{escaped}`")
 
 
 def _tables_of_lake(lake: Lake) -> Iterable[Table]:
-    yield Table(ARCHIVE, "lake", "all archived messages", lambda spark: _archive(spark, lake), lake.archive)
+    yield _archive_table(lake)
     for name, (table, what) in SILVER.items():
         yield _lake_table(name, lake.silver(table), "analytics", what)
     for name, (job, what) in GOLD.items():
@@ -120,7 +132,7 @@ def _tables_of_lake(lake: Lake) -> Iterable[Table]:
 def _lake_table(name: str, path: str, job: str, what: str) -> Table:
     def make(spark: SparkSession) -> DataFrame:
         try:
-            return spark.read.parquet(path)
+            return spark.read.parquet(path).drop(*FOLDERS)
         except AnalysisException as error:
             if error.getCondition() in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
                 raise NotThereYet(f"there is no {name} in {path} yet: `leveret pipeline {job}` writes it") from None
@@ -129,15 +141,14 @@ def _lake_table(name: str, path: str, job: str, what: str) -> Table:
     return Table(name, "lake", what, make, path)
 
 
-def _archive(spark: SparkSession, lake: Lake) -> DataFrame:
-    from leveret.spark.pipeline.archive import read_archive
-
-    try:
+def _archive_table(lake: Lake) -> Table:
+    def make(spark: SparkSession) -> DataFrame:
+        if table.is_there is False:
+            raise NotThereYet(f"there is no archive in {lake.archive} yet: `leveret pipeline archive` writes it")
         return read_archive(spark, lake)
-    except AnalysisException as error:
-        if error.getCondition() in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
-            raise NotThereYet(f"there is no archive in {lake.archive} yet: `leveret pipeline archive` writes it") from None
-        raise
+
+    table = Table(ARCHIVE, "lake", "all archived messages", make, lake.archive)
+    return table
 
 
 def _live_table(name: str, queue: LiveQueue, connection: Mapping[str, str]) -> Table:
@@ -156,7 +167,7 @@ def _dead_letters(lake: Lake, connection: Mapping[str, str], live: list[LiveQueu
     def make(spark: SparkSession) -> DataFrame:
         parts = [_read_live(spark, queue, connection) for queue in live if queue.is_graveyard]
         try:
-            parts.append(_archive(spark, lake))
+            parts.append(_archive_table(lake).make(spark))
         except NotThereYet:
             if not parts:
                 where = f"and the broker cannot be asked: {trouble}" if trouble else "and no queue has a dead-letter exchange that leads to one"
