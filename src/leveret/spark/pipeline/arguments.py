@@ -19,7 +19,7 @@ from leveret.spark.pipeline.lake import Lake
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["DEFAULT_URL", "Place", "need_spark", "placed", "read_source", "triggered"]
+__all__ = ["DEFAULT_URL", "Place", "find_connection", "need_spark", "placed", "read_source", "triggered"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"

@@ -4,16 +4,17 @@ Spark is imported when a job runs, so that help comes at once."""
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from leveret.spark.pipeline.arguments import Place, need_spark, placed, read_source, triggered
+from leveret.spark.pipeline.arguments import Place, find_connection, need_spark, placed, read_source, triggered
 from leveret.spark.pipeline.failures import Failed, told
 from leveret.spark.pipeline.quiet import quiet_session
-from leveret.spark.pipeline.rows_output import print_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,6 +49,16 @@ def job_session(place: Place, job: str) -> Iterator[SparkSession]:
         raise Failed(str(error)) from None
     except (PySparkException, Py4JError) as error:
         raise Failed(told(error)) from None
+
+
+def rows_of(spark: SparkSession, source: dict[str, str], job: str, event_time: str | None) -> Any:
+    """What a job reads: the options as they are, or their messages at the moments that a header tells."""
+    if event_time is None:
+        return source
+    from leveret.spark.pipeline.bronze import read_bronze
+    from leveret.spark.pipeline.event_time import at_event_time
+
+    return at_event_time(read_bronze(spark, source, job), event_time)
 
 
 @pipeline.command()
@@ -108,7 +119,8 @@ def analytics(
         from leveret.spark.pipeline.analytics import start_analytics
         from leveret.spark.pipeline.runner import run_queries
 
-        queries = start_analytics(spark, place.lake, source, trigger=trigger, event_time=event_time)
+        rows = rows_of(spark, source, "analytics", event_time)
+        queries = start_analytics(spark, place.lake, rows, trigger=trigger)
         code = run_queries(queries, once=once, metrics_port=metrics_port, title="analytics")
     sys.exit(code)
 
@@ -124,3 +136,38 @@ def report(place: Place, hours: float | None, path: str | None) -> None:
 
         written = write_report(spark, place.lake, path, hours=hours)
     click.echo(str(written))
+
+
+@pipeline.command()
+@click.option("--lake", "root", default="./lake-demo", show_default=True, metavar="FOLDER", help="Made anew each time.")
+@click.option("--orders", default=6000, show_default=True, type=click.IntRange(1), help="Of the day; about 3 messages each.")
+@click.option("--url", metavar="URL", help="A broker for it.  [default: one of its own, gone afterwards]")
+@click.option("--management-url", metavar="URL", help="That broker's HTTP API.  [default: port 15672 of the same host]")
+@click.option("--master", metavar="URL", help="Spark's master.  [default: local[*]]")
+def demo(root: str, orders: int, url: str | None, management_url: str | None, master: str | None) -> None:
+    """A day of orders, payments and failures in seconds, and all jobs over it."""
+    need_spark()
+    from leveret.client.errors import ClientError
+    from leveret.spark.pipeline import demo_run
+    from leveret.spark.pipeline.demo import produce_day
+    from leveret.spark.pipeline.demo_broker import running_broker
+
+    # Ends the broker too: without this a SIGTERM would leave it behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    lake = demo_run.fresh_lake(root)
+    with contextlib.ExitStack() as stack:
+        connection = find_connection(url, management_url, None) if url else stack.enter_context(running_broker())
+        start = time.monotonic()
+        try:
+            produced = produce_day(connection["url"], orders=orders)
+        except ClientError as error:
+            raise Failed(f"the day could not be published: {error}") from None
+        demo_run.say_produced(produced, time.monotonic() - start)
+        with job_session(Place(connection, lake, master), "demo") as spark:
+            from leveret.spark.pipeline.report import write_report
+
+            demo_run.run_jobs(spark, lake, connection)
+            demo_run.show_tables(spark, lake, connection)
+            written = write_report(spark, lake)
+    click.echo(f"\nThe report: {written}")
+    click.echo(f"Ask the lake yourself: leveret sql --lake {root} 'select * from traffic_by_minute limit 5'")

@@ -184,7 +184,9 @@ class _Frame:
             moment = datetime.fromtimestamp(moment_s, UTC)
             is_day = moment.hour == moment.minute == 0
             text = moment.strftime("%d %b" if is_day else "%H:%M")
-            parts.append(f'<text x="{self.x(moment):.1f}" y="{self.height - 8}" text-anchor="middle" class="tick{" day" if is_day else ""}">{text}</text>')
+            x = self.x(moment)
+            anchor = "end" if x > self.width - RIGHT - 12 else "middle"
+            parts.append(f'<text x="{x:.1f}" y="{self.height - 8}" text-anchor="{anchor}" class="tick{" day" if is_day else ""}">{text}</text>')
             moment_s += step_s
         return "".join(parts)
 

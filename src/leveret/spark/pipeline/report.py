@@ -21,7 +21,7 @@ from leveret.spark.pipeline.views import read_table
 __all__ = ["write_report"]
 
 # More points than this say nothing more on a page.
-POINTS_MAX = 160
+POINTS_MIN, POINTS_MAX = 30, 160
 STEPS_MIN = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 10080)
 KEYS, BARS, ROWS = 6, 10, 25
 LATENCIES = ("p50", "p95", "p99")
@@ -97,6 +97,8 @@ def _times(start: datetime | None, end: datetime | None, step: timedelta) -> lis
         return []
     step_s = int(step.total_seconds())
     first = int(start.timestamp()) // step_s * step_s
+    # A plot of two minutes is no plot: what comes before them is shown as well, empty.
+    first = min(first, (int(end.timestamp()) - 1) // step_s * step_s - (POINTS_MIN - 1) * step_s)
     return [datetime.fromtimestamp(at, UTC) for at in range(first, int(end.timestamp()), step_s)]
 
 

@@ -69,7 +69,9 @@ def _head(figures: Figures) -> str:
     if figures.start is None or figures.end is None:
         span = "nothing yet"
     elif figures.start.date() == (figures.end - timedelta(seconds=1)).date():
-        span = f"{figures.start:%A, %d %B %Y}, {figures.start:%H:%M} to {figures.end:%H:%M}"
+        is_whole = figures.end - figures.start > timedelta(hours=23)
+        until = "24:00" if figures.end.hour == figures.end.minute == 0 else f"{figures.end:%H:%M}"
+        span = f"{figures.start:%A, %d %B %Y}" + ("" if is_whole else f", {figures.start:%H:%M} to {until}")
     else:
         span = f"{figures.start:%d %b %Y %H:%M} to {figures.end:%d %b %Y %H:%M}"
     return f"<header><h1>What went through the broker</h1><p>{span}<span>made {figures.made_at:%d %b %Y, %H:%M}</span></p></header>"
