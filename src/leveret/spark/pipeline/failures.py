@@ -1,4 +1,4 @@
-"""What went wrong in Spark, in the words of whoever said it first: one or two lines, never a Java stack."""
+"""How a command of the pipeline ends when it does not succeed: with one line, never a Java stack."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import re
 
 import click
 
+from leveret.spark.pipeline.job_errors import short_error
+
 __all__ = ["Failed", "told"]
 
-# A Python worker's error reaches us as the text of a traceback within the text of a Java exception.
-_OURS = re.compile(r"leveret\.spark\.(?:pipeline\.)?\w*errors\.\w+: (.+)")
-_PYTHONS = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
-_CAUSED_BY = re.compile(r"Caused by: [\w.$]+: (.+)")
-_NOISE = re.compile(r"\s*SQLSTATE: \w+;?.*|;\s*$", re.DOTALL)
-LINES_MAX = 4
+# What Spark writes behind its own words: a code of the standard, and where it was.
+_CODES = re.compile(r"\s*SQLSTATE: \w+.*")
 
 
 class Failed(click.ClickException):
@@ -29,14 +27,4 @@ class Failed(click.ClickException):
 
 def told(error: BaseException) -> str:
     """The part of an error that a person can act on."""
-    text = str(error)
-    for pattern in (_OURS, _CAUSED_BY):
-        found = pattern.findall(text)
-        if found:
-            return str(found[-1]).strip()
-    pythons = _PYTHONS.findall(text)
-    if pythons and "Traceback" in text:
-        kind, said = pythons[-1]
-        return f"{kind}: {said}"
-    lines = [line for line in _NOISE.sub("", text).splitlines() if line.strip() and not line.lstrip().startswith("at ")]
-    return "\n".join(lines[:LINES_MAX]) or type(error).__name__
+    return _CODES.sub("", short_error(error))

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from leveret.spark.pipeline.lake import Lake
 from leveret.spark.pipeline.report_page import OTHERS, Figures, render
+from leveret.spark.pipeline.traffic import SKETCH_K
 from leveret.spark.pipeline.views import read_table
 
 __all__ = ["write_report"]
@@ -24,7 +25,7 @@ __all__ = ["write_report"]
 POINTS_MIN, POINTS_MAX = 30, 160
 STEPS_MIN = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 10080)
 KEYS, BARS, ROWS = 6, 10, 25
-LATENCIES = ("p50", "p95", "p99")
+LATENCIES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 REASONS = ("rejected", "expired", "maxlen", "delivery_limit")
 
 
@@ -65,6 +66,7 @@ def read_figures(spark: SparkSession, lake: Lake, hours: float | None = None) ->
         times=times,
         death_times=times,
         **_traffic(traffic, times, step),
+        **_latencies(within(read_table(spark, lake, "traffic_parts"), "minute"), times, step),
         top_keys=_top_keys(within(read_table(spark, lake, "top_routing_keys"), "hour")),
         **_deaths(deaths, times, step),
         clusters=_rows(read_table(spark, lake, "deadletter_clusters"), F.desc("letters")),
@@ -116,30 +118,41 @@ def _series(rows: Sequence[Row], column: str, times: Sequence[datetime]) -> list
 
 
 def _traffic(traffic: DataFrame | None, times: list[datetime], step: timedelta) -> dict[str, Any]:
-    nothing: dict[str, Any] = {"keys": None, "octets": [], "latencies": {}, "messages": 0, "latency_all": {}, "tenants": []}
     if traffic is None:
-        return nothing
-    figures = [F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes"), *(_weighted(name) for name in LATENCIES)]
-    moments = traffic.groupBy(_at(step)).agg(*figures).collect()
-    if not moments:
-        return nothing | {"keys": {}}
-    whole = traffic.agg(*figures).collect()[0]
-    tenants = traffic.where("tenant is not null").groupBy("tenant").agg(*figures[:2]).orderBy(F.desc("messages")).limit(BARS)
+        return {"keys": None, "octets": [], "messages": 0, "tenants": []}
+    sums = [F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes")]
+    moments = traffic.groupBy(_at(step)).agg(*sums).collect()
+    tenants = traffic.where("tenant is not null").groupBy("tenant").agg(*sums).orderBy(F.desc("messages")).limit(BARS)
     return {
-        "keys": _by_key(traffic, times, step),
+        "keys": _by_key(traffic, times, step) if moments else {},
         "octets": [value or 0 for value in _series(moments, "bytes", times)],
-        "latencies": {name: _series(moments, name, times) for name in LATENCIES},
-        "messages": whole["messages"],
-        "latency_all": {name: whole[name] for name in LATENCIES},
+        "messages": sum(row["messages"] for row in moments),
         "tenants": [(row["tenant"], row["messages"], row["bytes"]) for row in tenants.collect()],
     }
 
 
-def _weighted(name: str) -> Column:
-    """The mean of a percentile of many groups, by their messages: percentiles of groups cannot be put together exactly."""
-    value = F.col(f"latency_{name}_ms")
-    weight = F.when(value.isNotNull(), F.col("messages"))
-    return (F.sum(value * weight) / F.sum(weight)).alias(name)
+def _latencies(parts: DataFrame | None, times: list[datetime], step: timedelta) -> dict[str, Any]:
+    """From the sketches of which the table's percentiles are made: percentiles of groups cannot be put together."""
+    if parts is None:
+        return {"latencies": {}, "latency_all": {}}
+    timed = parts.where("timed > 0").groupBy(_at(step)).agg(_merged().alias("latencies")).persist()
+    try:
+        moments = timed.select("at", *_percentiles("latencies")).collect()
+        whole = timed.agg(_merged().alias("latencies")).where(F.lit(bool(moments))).select(*_percentiles("latencies")).collect()
+    finally:
+        timed.unpersist()
+    return {
+        "latencies": {name: _series(moments, name, times) for name in LATENCIES},
+        "latency_all": whole[0].asDict() if whole else {},
+    }
+
+
+def _merged() -> Column:
+    return F.kll_merge_agg_double("latencies", SKETCH_K)
+
+
+def _percentiles(sketch: str) -> list[Column]:
+    return [F.kll_sketch_get_quantile_double(sketch, F.lit(fraction)).alias(name) for name, fraction in LATENCIES.items()]
 
 
 def _by_key(traffic: DataFrame, times: list[datetime], step: timedelta) -> dict[str, list[float]]:

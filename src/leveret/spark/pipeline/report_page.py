@@ -88,10 +88,10 @@ def _tiles(figures: Figures) -> str:
         ("messages", plots.number(figures.messages), f"{_size(sum(figures.octets))} of bodies", ""),
         ("busiest", "–" if peak is None else f"{plots.number(sums[peak] / minutes)}/min", "" if peak is None else f"at {figures.times[peak]:%H:%M}", ""),
         ("latency p50", _ms(p50), "publisher to broker", ""),
-        ("latency p99", _ms(p99), "one in a hundred is slower", ""),
+        ("latency p99", _ms(p99), "1 in 100 is slower", ""),
         ("dead letters", plots.number(letters), f"{letters / figures.messages:.1%} of messages" if figures.messages else "", "bad" if letters else ""),
-        ("quarantined", "–" if figures.quarantined is None else plots.number(figures.quarantined), "bodies not as declared", "warn" if figures.quarantined else ""),
-        ("alerts", "–" if figures.alerts is None else plots.number(alerts), "dead letters grew fast" if alerts else "none", "bad" if alerts else ""),
+        ("quarantined", "–" if figures.quarantined is None else plots.number(figures.quarantined), "bad bodies", "warn" if figures.quarantined else ""),
+        ("alerts", "–" if figures.alerts is None else plots.number(alerts), "letters grew fast" if alerts else "none", "bad" if alerts else ""),
     ]  # fmt: skip
     return '<div class="tiles">' + "".join(
         f'<div class="tile {kind}"><h2>{name}</h2><b>{escape(value)}</b><small>{escape(note)}</small></div>'
@@ -117,8 +117,7 @@ def _latency(figures: Figures) -> str:
         return _empty(title, f"No latencies are known. {note}", "")
     colours = {"p99": "--line3", "p95": "--line2", "p50": "--line1"}
     series = [Series(name, figures.latencies[name], colour) for name, colour in colours.items()]
-    note = "<p class=note>Each point is the mean of the minutes and keys within it, by their messages.</p>"
-    return _card(title, plots.legend(series) + plots.lines_over_time(figures.times, figures.step, series, show=_ms) + note)
+    return _card(title, plots.legend(series) + plots.lines_over_time(figures.times, figures.step, series, show=_ms))
 
 
 def _top_keys(figures: Figures) -> str:

@@ -29,6 +29,7 @@ ARCHIVE, DEADLETTERS, LIVE_PREFIX = "archive", "deadletters", "live_"
 SILVER = {
     "silver": ("messages", "parsed messages without duplicates"),
     "quarantine": ("quarantine", "bodies that are not what their content type says"),
+    "traffic_parts": ("traffic_parts", "what traffic_by_minute is made of"),
 }
 GOLD = {
     "traffic_by_minute": ("analytics", "messages, bytes and latencies by exchange, key and tenant"),
