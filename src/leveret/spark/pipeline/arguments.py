@@ -88,14 +88,16 @@ def placed(command: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
-def read_source(job: str) -> Callable[[F], F]:
-    """Adds the options that say what a job reads; the command gets them as `source`."""
+def read_source(job: str, required: bool = True) -> Callable[[F], F]:
+    """Adds the options that say what a job reads; the command gets them as `source`, which is empty if nothing is named
+    and nothing is required."""
 
     def add(command: F) -> F:
         @click.option("--stream", metavar="NAMES", help="Streams, with commas between them.")
         @click.option("--super-stream", metavar="NAME", help="All partitions of a super stream.")
         @click.option("--pattern", metavar="REGEX", help="All streams with such a name, new ones too.")
-        @click.option("--group", default=GROUP_PREFIX + job, show_default=True, help="Name under which the broker shows the lag.")
+        @click.option("--queue", metavar="NAME", help="A queue, which is emptied by that; at least once.")
+        @click.option("--group", metavar="NAME", help=f"Under which the broker shows the lag.  [default: {GROUP_PREFIX}{job}]")
         @click.option("--max-per-batch", type=click.IntRange(1), metavar="N", help="Messages in one micro-batch.")
         @click.option("--skip-lost", is_flag=True, help="Go on if retention was faster, instead of an error.")
         @functools.wraps(command)
@@ -105,21 +107,23 @@ def read_source(job: str) -> Callable[[F], F]:
             stream: str | None,
             super_stream: str | None,
             pattern: str | None,
-            group: str,
+            queue: str | None,
+            group: str | None,
             max_per_batch: int | None,
             skip_lost: bool,
             **options: Any,
         ) -> Any:
-            ways = {"stream": stream, "superStream": super_stream, "streamPattern": pattern}
+            ways = {"stream": stream, "superStream": super_stream, "streamPattern": pattern, "queue": queue}
             given = {name: value for name, value in ways.items() if value}
-            if len(given) != 1:
-                raise click.UsageError("Say what is read with one of --stream, --super-stream and --pattern.")
-            source = {**place.connection, **given, "groupName": group, "startingOffsets": "earliest"}
+            if len(given) > 1 or (required and not given):
+                raise click.UsageError("Say what is read with one of --stream, --super-stream, --pattern and --queue.")
             if max_per_batch is not None:
-                source["maxOffsetsPerTrigger"] = str(max_per_batch)
+                given["maxOffsetsPerTrigger"] = str(max_per_batch)
+            if group is not None:
+                given["groupName"] = group
             if skip_lost:
-                source["failOnDataLoss"] = "false"
-            return command(place, *arguments, source=source, **options)
+                given["failOnDataLoss"] = "false"
+            return command(place, *arguments, source={**place.connection, **given} if given else {}, **options)
 
         return wrapped  # type: ignore[return-value]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -41,11 +42,13 @@ def job_session(place: Place, job: str) -> Iterator[SparkSession]:
     from pyspark.errors import PySparkException
 
     from leveret.spark.errors import SparkConnectorError
+    from leveret.spark.pipeline.manifest import ManifestConflict
+    from leveret.spark.pipeline.replay_plan import ReplayRefused
 
     try:
         with quiet_session(place, job) as spark:
             yield spark
-    except SparkConnectorError as error:
+    except (SparkConnectorError, ManifestConflict, ReplayRefused) as error:
         raise Failed(str(error)) from None
     except (PySparkException, Py4JError) as error:
         raise Failed(told(error)) from None
@@ -65,15 +68,16 @@ def rows_of(spark: SparkSession, source: dict[str, str], job: str, event_time: s
 @placed
 @read_source("archive")
 @triggered
+@click.option("--name", default="archive", show_default=True, help="Of this archive's checkpoint; one for each that runs.")
 def archive(
-    place: Place, source: dict[str, str], trigger: dict[str, Any], once: bool, metrics_port: int | None
+    place: Place, source: dict[str, str], trigger: dict[str, Any], once: bool, metrics_port: int | None, name: str
 ) -> None:
     """Streams to Parquet files by stream and date, each message once."""
     with job_session(place, "archive") as spark:
         from leveret.spark.pipeline.archive import start_archive
         from leveret.spark.pipeline.runner import run_queries
 
-        queries = [start_archive(spark, place.lake, source, trigger=trigger)]
+        queries = [start_archive(spark, place.lake, source, trigger=trigger, name=name)]
         code = run_queries(queries, once=once, metrics_port=metrics_port, title="archive")
     sys.exit(code)
 
@@ -123,6 +127,117 @@ def analytics(
         queries = start_analytics(spark, place.lake, rows, trigger=trigger)
         code = run_queries(queries, once=once, metrics_port=metrics_port, title="analytics")
     sys.exit(code)
+
+
+@pipeline.command()
+@placed
+@read_source("deadletters", required=False)
+@triggered
+@click.option("--event-time", metavar="HEADER", help="Header with a message's moment in ms; else the broker's moment.")
+@click.option("--alert-window", default=5, show_default=True, metavar="MINUTES", help="What an alert looks at.")
+@click.option("--alert-factor", default=3.0, show_default=True, help="Alert at so many times the window before.")
+@click.option("--alert-minimum", default=10, show_default=True, metavar="N", help="And not below so many letters.")
+@click.option("--replay", "where", metavar="SQL", help="Send back the letters for which this is true, and end.")
+@click.option("--exchange", help="With --replay: where to, instead of where they came from.")
+@click.option("--routing-key", help="With --replay: the same.")
+def deadletters(
+    place: Place,
+    source: dict[str, str],
+    trigger: dict[str, Any],
+    once: bool,
+    metrics_port: int | None,
+    event_time: str | None,
+    alert_window: int,
+    alert_factor: float,
+    alert_minimum: int,
+    where: str | None,
+    exchange: str | None,
+    routing_key: str | None,
+) -> None:
+    """Why messages die, where, how often, and what is alike about them.
+
+    With --replay letters that the job has seen go back through the exchange that they came from, each once; with --queue
+    as well the broker moves them out of that dead-letter queue itself."""
+    if where is None and not source:
+        raise click.UsageError("Say what is read with one of --stream, --super-stream, --pattern and --queue.")
+    with job_session(place, "deadletters") as spark:
+        from leveret.spark.pipeline import deadletters as job
+        from leveret.spark.pipeline.runner import run_queries
+
+        if where is not None:
+            send_back(spark, place, source, where, exchange, routing_key)
+            return
+        rule = job.AlertRule(alert_window, alert_factor, alert_minimum)
+        rows = rows_of(spark, source, "deadletters", event_time)
+        queries = job.start_deadletters(spark, place.lake, rows, trigger=trigger, alerts=rule)
+        code = run_queries(queries, once=once, metrics_port=metrics_port, title="deadletters")
+    sys.exit(code)
+
+
+def send_back(
+    spark: SparkSession, place: Place, source: dict[str, str], where: str, exchange: str | None, routing_key: str | None
+) -> None:
+    from leveret.spark.pipeline import deadletters as job
+
+    if "queue" in source:
+        target = {} if exchange is None else {"mode": "target", "exchange": exchange, "routing_key": routing_key or ""}
+        tasks = job.reprocess_selected(spark, source, where, **target)
+        moved, failed = sum(task.moved for task in tasks), sum(task.failed for task in tasks)
+        click.echo(f"{moved} letters were moved out of {source['queue']}, {failed} stay there")
+        return
+    done = job.replay_selected(spark, place.lake, where, sink=place.connection, exchange=exchange, routing_key=routing_key)
+    click.echo(f"{done.sent} of {done.selected} letters went back; replay {done.replay_id}")
+    if done.failed:
+        raise Failed(f"{done.failed} letters were not taken; why is in {done.failures}")
+
+
+@pipeline.command()
+@placed
+@click.option("--where", metavar="SQL", help="Messages of the archive for which this is true.")
+@click.option("--from", "start", metavar="MOMENT", help="Those that the broker took from then on, such as 2026-11-17T08:00.")
+@click.option("--to", "end", metavar="MOMENT", help="And before then.")
+@click.option("--exchange", help="Where to.  [default: where each message went]")
+@click.option("--routing-key", help="The same.")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Messages a second.  [default: all there is]")
+@click.option("--id", "replay_id", metavar="NAME", help="Of this replay: the same goes on where it was stopped.")
+def replay(
+    place: Place,
+    where: str | None,
+    start: str | None,
+    end: str | None,
+    exchange: str | None,
+    routing_key: str | None,
+    rate: float | None,
+    replay_id: str | None,
+) -> None:
+    """Messages of the archive back to an exchange, each once."""
+    with job_session(place, "replay") as spark:
+        from leveret.spark.pipeline import replay as job
+
+        def show(progress: job.ReplayProgress) -> None:
+            share = progress.published / progress.selected if progress.selected else 1.0
+            click.echo(f"{progress.published:,} of {progress.selected:,} ({share:.0%}), {progress.rate:,.0f}/s", err=True)
+
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        done = job.replay(
+            spark,
+            place.lake,
+            where=where,
+            start=start,
+            end=end,
+            exchange=exchange,
+            routing_key=routing_key,
+            rate=rate,
+            replay_id=replay_id,
+            sink=place.connection,
+            on_progress=show,
+            stop=stop,
+        )
+    click.echo(f"{done.published:,} of {done.selected:,} messages in {done.seconds:.1f} s; {done.published_before:,} before")
+    if not done.finished:
+        raise Failed(f"stopped: the same command with --id {done.replay_id} goes on")
 
 
 @pipeline.command()

@@ -178,7 +178,9 @@ def _dead_letters(lake: Lake, connection: Mapping[str, str], live: list[LiveQueu
             rows = rows.unionByName(part.where("first_death_reason is not null"), allowMissingColumns=True)
         if len(parts) > 1:
             rows = rows.dropDuplicates(["stream", "offset", "timestamp"])
-        return rows.select(F.col("first_death_reason").alias("reason"), F.col("first_death_queue").alias("queue"), "*")
+        # As in the tables of dead letters: the death that brought it there.
+        reason, queue = F.coalesce("last_death_reason", "first_death_reason"), F.coalesce("last_death_queue", "first_death_queue")
+        return rows.select(reason.alias("reason"), queue.alias("queue"), "*")
 
     places = [queue.name for queue in live if queue.is_graveyard]
     return Table(DEADLETTERS, "lake", f"dead letters of the archive{' and of ' + ', '.join(places) if places else ''}", make)
