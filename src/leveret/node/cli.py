@@ -40,7 +40,9 @@ COMMANDS = {
     "migrate": Place("leveret.node.migrate_command", "migrate", "Take over settings and definitions of RabbitMQ."),
     "parameters": Place("leveret.cli.parameters", "parameters", "Settings that live in the broker."),
     "permissions": Place("leveret.cli.users", "permissions", "Who may configure, write and read what."),
-    "pipeline": Place("leveret.spark.pipeline.commands", "pipeline", "Tables of what flows through the broker, on Spark."),
+    "pipeline": Place(
+        "leveret.spark.pipeline.commands", "pipeline", "Tables of what flows through the broker, on Spark."
+    ),
     "policies": Place("leveret.cli.policies", "policies", "Settings for many queues and exchanges at once."),
     "publish": Place("leveret.cli.messages", "publish", "Publish one message."),
     "queues": Place("leveret.cli.queues", "queues", "List, make, empty and watch queues."),

@@ -1,4 +1,4 @@
-"""Options that the commands of the pipeline share, and what becomes of them. Imports no Spark: help must come at once."""
+"""Options that the commands of the pipeline share, and what becomes of them. Imports no Spark: help comes at once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def need_spark() -> None:
         raise Failed("Spark is not installed: pip install 'leveret[spark]'")
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java") is None and not (home and Path(home, "bin", "java").exists()):
-        raise Failed("Spark needs Java 17 or newer, and there is no java: on Debian, apt-get install openjdk-17-jre-headless")
+        raise Failed(
+            "Spark needs Java 17 or newer, and there is no java: on Debian, apt-get install openjdk-17-jre-headless"
+        )
 
 
 def find_connection(url: str | None, management_url: str | None, password_file: str | None) -> dict[str, str]:
@@ -97,7 +99,9 @@ def read_source(job: str, required: bool = True) -> Callable[[F], F]:
         @click.option("--super-stream", metavar="NAME", help="All partitions of a super stream.")
         @click.option("--pattern", metavar="REGEX", help="All streams with such a name, new ones too.")
         @click.option("--queue", metavar="NAME", help="A queue, which is emptied by that; at least once.")
-        @click.option("--group", metavar="NAME", help=f"Under which the broker shows the lag.  [default: {GROUP_PREFIX}{job}]")
+        @click.option(
+            "--group", metavar="NAME", help=f"Under which the broker shows the lag.  [default: {GROUP_PREFIX}{job}]"
+        )
         @click.option("--max-per-batch", type=click.IntRange(1), metavar="N", help="Messages in one micro-batch.")
         @click.option("--skip-lost", is_flag=True, help="Go on if retention was faster, instead of an error.")
         @functools.wraps(command)
@@ -135,7 +139,9 @@ def triggered(command: F) -> F:
 
     @click.option("--once", is_flag=True, help="End when everything is done that is there now.")
     @click.option("--every", default="10 seconds", show_default=True, metavar="TIME", help="A micro-batch that often.")
-    @click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Prometheus metrics on 127.0.0.1.")
+    @click.option(
+        "--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Prometheus metrics on 127.0.0.1."
+    )
     @functools.wraps(command)
     def wrapped(*arguments: Any, once: bool, every: str, metrics_port: int | None, **options: Any) -> Any:
         trigger = {"availableNow": True} if once else {"processingTime": every}

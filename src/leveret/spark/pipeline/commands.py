@@ -1,5 +1,5 @@
-"""`leveret pipeline`: the jobs, one command each. Everything they do is in a module of the job's name, for notebooks too;
-Spark is imported when a job runs, so that help comes at once."""
+"""`leveret pipeline`: the jobs, one command each. Everything they do is in a module of the job's name, for notebooks
+too; Spark is imported when a job runs, so that help comes at once."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def rows_of(spark: SparkSession, source: dict[str, str], job: str, event_time: s
 @placed
 @read_source("archive")
 @triggered
-@click.option("--name", default="archive", show_default=True, help="Of this archive's checkpoint; one for each that runs.")
+@click.option(
+    "--name", default="archive", show_default=True, help="Of this archive's checkpoint; one for each that runs."
+)
 def archive(
     place: Place, source: dict[str, str], trigger: dict[str, Any], once: bool, metrics_port: int | None, name: str
 ) -> None:
@@ -90,7 +92,8 @@ def compact(place: Place) -> None:
         from leveret.spark.pipeline import compaction
 
         done = compaction.compact(spark, place.lake)
-    click.echo(f"{done.batches} batches with {done.messages} messages compacted in {done.folders} folders; {done.deleted} old files deleted")
+    click.echo(f"{done.batches} batches with {done.messages:,} messages are compacted, in {done.folders} folders")
+    click.echo(f"{done.deleted} folders that nobody reads any more are deleted")
 
 
 @pipeline.command()
@@ -156,8 +159,8 @@ def deadletters(
 ) -> None:
     """Why messages die, where, how often, and what is alike about them.
 
-    With --replay letters that the job has seen go back through the exchange that they came from, each once; with --queue
-    as well the broker moves them out of that dead-letter queue itself."""
+    With --replay letters that the job has seen go back through the exchange that they came from, each once; with
+    --queue as well the broker moves them out of that dead-letter queue itself."""
     if where is None and not source:
         raise click.UsageError("Say what is read with one of --stream, --super-stream, --pattern and --queue.")
     with job_session(place, "deadletters") as spark:
@@ -185,7 +188,9 @@ def send_back(
         moved, failed = sum(task.moved for task in tasks), sum(task.failed for task in tasks)
         click.echo(f"{moved} letters were moved out of {source['queue']}, {failed} stay there")
         return
-    done = job.replay_selected(spark, place.lake, where, sink=place.connection, exchange=exchange, routing_key=routing_key)
+    done = job.replay_selected(
+        spark, place.lake, where, sink=place.connection, exchange=exchange, routing_key=routing_key
+    )
     click.echo(f"{done.sent} of {done.selected} letters went back; replay {done.replay_id}")
     if done.failed:
         raise Failed(f"{done.failed} letters were not taken; why is in {done.failures}")
@@ -194,11 +199,18 @@ def send_back(
 @pipeline.command()
 @placed
 @click.option("--where", metavar="SQL", help="Messages of the archive for which this is true.")
-@click.option("--from", "start", metavar="MOMENT", help="Those that the broker took from then on, such as 2026-11-17T08:00.")
+@click.option(
+    "--from", "start", metavar="MOMENT", help="Those that the broker took from then on, such as 2026-11-17T08:00."
+)
 @click.option("--to", "end", metavar="MOMENT", help="And before then.")
 @click.option("--exchange", help="Where to.  [default: where each message went]")
 @click.option("--routing-key", help="The same.")
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Messages a second.  [default: all there is]")
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help="Messages a second.  [default: all there is]",
+)
 @click.option("--id", "replay_id", metavar="NAME", help="Of this replay: the same goes on where it was stopped.")
 def replay(
     place: Place,
@@ -216,7 +228,9 @@ def replay(
 
         def show(progress: job.ReplayProgress) -> None:
             share = progress.published / progress.selected if progress.selected else 1.0
-            click.echo(f"{progress.published:,} of {progress.selected:,} ({share:.0%}), {progress.rate:,.0f}/s", err=True)
+            click.echo(
+                f"{progress.published:,} of {progress.selected:,} ({share:.0%}), {progress.rate:,.0f}/s", err=True
+            )
 
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -235,7 +249,9 @@ def replay(
             on_progress=show,
             stop=stop,
         )
-    click.echo(f"{done.published:,} of {done.selected:,} messages in {done.seconds:.1f} s; {done.published_before:,} before")
+    click.echo(
+        f"{done.published:,} of {done.selected:,} messages in {done.seconds:.1f} s; {done.published_before:,} before"
+    )
     if not done.finished:
         raise Failed(f"stopped: the same command with --id {done.replay_id} goes on")
 
@@ -255,7 +271,9 @@ def report(place: Place, hours: float | None, path: str | None) -> None:
 
 @pipeline.command()
 @click.option("--lake", "root", default="./lake-demo", show_default=True, metavar="FOLDER", help="Made anew each time.")
-@click.option("--orders", default=6000, show_default=True, type=click.IntRange(1), help="Of the day; about 3 messages each.")
+@click.option(
+    "--orders", default=6000, show_default=True, type=click.IntRange(1), help="Of the day; about 3 messages each."
+)
 @click.option("--url", metavar="URL", help="A broker for it.  [default: one of its own, gone afterwards]")
 @click.option("--management-url", metavar="URL", help="That broker's HTTP API.  [default: port 15672 of the same host]")
 @click.option("--master", metavar="URL", help="Spark's master.  [default: local[*]]")

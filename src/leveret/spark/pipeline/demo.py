@@ -1,8 +1,8 @@
 """The shop of the demonstration: its exchange, streams and queues, and a day of its messages in seconds.
 
-Everything goes to the topic exchange `shop`. Streams beside the work queues see what goes through (`orders`, `payments`,
-`shipments`), and what dies in a queue goes by the exchange `shop.dead` into the stream `dead-letters`. The letters die as
-they do in earnest: rejected by a consumer, expired, pushed out by newer ones, returned too often."""
+Everything goes to the topic exchange `shop`. Streams beside the work queues see what goes through (`orders`,
+`payments`, `shipments`), and what dies in a queue goes by the exchange `shop.dead` into the stream `dead-letters`. The
+letters die as they do in earnest: rejected by a consumer, expired, pushed out by newer ones, returned too often."""
 
 from __future__ import annotations
 
@@ -97,7 +97,11 @@ def _return_all(connection: blocking.Connection, queue: str) -> None:
 def _wait_until_dead(connection: blocking.Connection, expected: int) -> None:
     """Until everything that failed is a dead letter, but for what the queues keep: the newest of `search-index`."""
     until = time.monotonic() + DEADLINE_S
-    while (found := _count(connection, DEAD_LETTERS)) < expected - sum(_waiting(connection).values()) or _count(connection, "offers"):
+    while (found := _count(connection, DEAD_LETTERS)) < expected - sum(_waiting(connection).values()) or _count(
+        connection, "offers"
+    ):
         if time.monotonic() > until:
-            raise TimeoutError(f"{found} of {expected} dead letters came to the stream {DEAD_LETTERS!r} in {DEADLINE_S:.0f} s")
+            raise TimeoutError(
+                f"{found} of {expected} dead letters came to the stream {DEAD_LETTERS!r} in {DEADLINE_S:.0f} s"
+            )
         time.sleep(PAUSE_S)

@@ -1,5 +1,5 @@
-"""A broker of its own for the demonstration: `leveret serve` in another process, on free ports, with its data in a temporary
-folder. It is gone afterwards, whatever happens in between."""
+"""A broker of its own for the demonstration: `leveret serve` in another process, on free ports, with its data in a
+temporary folder. It is gone afterwards, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -27,11 +27,19 @@ def running_broker() -> Iterator[dict[str, str]]:
     """The connector's options for it: url and managementUrl."""
     with tempfile.TemporaryDirectory(prefix="leveret-demo-") as folder:
         management_port = _free_port()
-        ports = {"host": "127.0.0.1", "port": 0, "management-port": management_port, "metrics-port": "off", "stream-port": "off"}
+        ports = {
+            "host": "127.0.0.1",
+            "port": 0,
+            "management-port": management_port,
+            "metrics-port": "off",
+            "stream-port": "off",
+        }
         words = [f"--{name}={value}" for name, value in {**ports, "data-dir": f"{folder}/data"}.items()]
         log = Path(folder, "log")
         with log.open("wb") as errors:
-            process = subprocess.Popen([sys.executable, "-m", "leveret", "serve", *words], stdout=subprocess.PIPE, stderr=errors)
+            process = subprocess.Popen(
+                [sys.executable, "-m", "leveret", "serve", *words], stdout=subprocess.PIPE, stderr=errors
+            )
         try:
             address = _address(process, log)
             yield {"url": f"amqp://guest:guest@{address}/", "managementUrl": f"http://127.0.0.1:{management_port}"}

@@ -90,7 +90,14 @@ def _order(dice: random.Random, number: int, at_ms: int, tenant: str) -> Iterato
         slow = 8.0 if is_down and routing_key.startswith(("payment", "billing")) else 1.0
         latency = min(30_000, int(slow * dice.lognormvariate(3.2, 0.8)))
         return Event(
-            at_ms + int(after_ms), routing_key, tenant, body, f"{order}-{routing_key}", "application/json", latency, error
+            at_ms + int(after_ms),
+            routing_key,
+            tenant,
+            body,
+            f"{order}-{routing_key}",
+            "application/json",
+            latency,
+            error,
         )
 
     yield event(0, "order.placed", customer=f"c{dice.randint(1, 900)}", items=items, total=total, currency="EUR")
@@ -101,7 +108,9 @@ def _order(dice: random.Random, number: int, at_ms: int, tenant: str) -> Iterato
         sent_after = dice.uniform(0.5, 4) * 3600e3
         yield event(sent_after, "shipment.dispatched", carrier=dice.choice(("dhl", "ups", "post")), parcels=len(items))
         if dice.random() < 0.3:
-            yield event(sent_after + 3600e3, "shipment.note")._replace(body=b"left with a neighbour", content_type="text/plain")
+            yield event(sent_after + 3600e3, "shipment.note")._replace(
+                body=b"left with a neighbour", content_type="text/plain"
+            )
     yield from _failures(dice, event, is_down, items[0]["sku"])
 
 

@@ -25,23 +25,26 @@ __all__ = ["fresh_lake", "run_jobs", "say_produced", "show_tables"]
 # A lake with this file was made by a demonstration and may be made anew by one.
 MARK = ".leveret-demo"
 QUESTIONS = {
-    "The archive": "select stream, count(*) messages, min(offset) first, max(offset) last from archive group by 1 order by 1",
+    "The archive": """
+        select stream, count(*) messages, min(offset) first, max(offset) last from archive group by 1 order by 1""",
     "Traffic": """
         select routing_key, sum(messages) messages, sum(bytes) bytes, max(messages) busiest_minute
         from (select minute, routing_key, sum(messages) messages, sum(bytes) bytes from traffic_by_minute group by 1, 2)
         group by 1 order by 2 desc""",
-    "Not what their content type says": "select stream, count(*) messages, min(error) for_example from quarantine group by 1 order by 1",
+    "Not what their content type says": """
+        select stream, count(*) messages, min(error) for_example from quarantine group by 1 order by 1""",
     "Dead letters": """
         select reason, queue, sum(letters) letters, sum(repeated) repeated
         from deadletters_by_hour group by 1, 2 order by 3 desc""",
     "Failures that look alike": """
-        select letters, reason, queue, error, first_seen, last_seen from deadletter_clusters order by letters desc limit 6""",
+        select letters, reason, queue, error, first_seen, last_seen
+        from deadletter_clusters order by letters desc limit 6""",
     "Alerts": "select at, queue, reason, letters, before, growth from deadletter_alerts order by at",
 }
 
 
 def fresh_lake(root: str) -> Lake:
-    """An empty lake for the demonstration. One that an earlier demonstration made goes; anything else stays, with an error."""
+    """An empty lake. One that an earlier demonstration made goes; anything else stays, and is an error."""
     folder = Path(root)
     if folder.exists() and any(folder.iterdir()):
         if not (folder / MARK).exists():
@@ -71,13 +74,25 @@ def run_jobs(spark: SparkSession, lake: Lake, connection: dict[str, str]) -> Non
     dead = {**connection, "stream": DEAD_LETTERS}
     with _timed("archive"):
         everything = {**connection, "streamPattern": ".*"}
-        _check(run_queries([start_archive(spark, lake, everything, trigger=trigger)], once=True, metrics_port=None, title="archive"))
+        _check(
+            run_queries(
+                [start_archive(spark, lake, everything, trigger=trigger)], once=True, metrics_port=None, title="archive"
+            )
+        )
     with _timed("analytics"):
         rows = at_event_time(read_bronze(spark, shop, "analytics"), EVENT_TIME)
-        _check(run_queries(start_analytics(spark, lake, rows, trigger=trigger), once=True, metrics_port=None, title="analytics"))
+        _check(
+            run_queries(
+                start_analytics(spark, lake, rows, trigger=trigger), once=True, metrics_port=None, title="analytics"
+            )
+        )
     with _timed("deadletters"):
         rows = at_event_time(read_bronze(spark, dead, "deadletters"), EVENT_TIME)
-        _check(run_queries(start_deadletters(spark, lake, rows, trigger=trigger), once=True, metrics_port=None, title="deadletters"))
+        _check(
+            run_queries(
+                start_deadletters(spark, lake, rows, trigger=trigger), once=True, metrics_port=None, title="deadletters"
+            )
+        )
 
 
 def show_tables(spark: SparkSession, lake: Lake, connection: dict[str, str]) -> None:

@@ -1,9 +1,9 @@
-"""Messages at the moments that they are about, for streams that tell of something that happened earlier: a day that is read
-in again, or was made up.
+"""Messages at the moments that they are about, for streams that tell of something that happened earlier: a day that is
+read in again, or was made up.
 
-The broker's timestamp gives way to a header with milliseconds since 1970. What the publisher said about its own moment moves
-by as much, so that latencies stay what they were. A message without the header, or with something else in it, keeps the
-broker's moment."""
+The broker's timestamp gives way to a header with milliseconds since 1970. What the publisher said about its own moment
+moves by as much, so that latencies stay what they were. A message without the header, or with something else in it,
+keeps the broker's moment."""
 
 from __future__ import annotations
 

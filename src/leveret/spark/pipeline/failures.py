@@ -21,7 +21,9 @@ class Failed(click.ClickException):
 
     def show(self, file: object = None) -> None:
         # What a broker or a table holds may be repeated here, and is not to reach the terminal as a command.
-        text = "".join(letter if letter.isprintable() or letter == "\n" else f"\\x{ord(letter):02x}" for letter in self.message)
+        text = "".join(
+            letter if letter.isprintable() or letter == "\n" else f"\\x{ord(letter):02x}" for letter in self.message
+        )
         click.echo(f"leveret: {text}", err=True)
 
 

@@ -31,7 +31,7 @@ NEVER = date(1970, 1, 1)
 QUERY_ID = "sql.streaming.queryId"
 
 
-def columns(before: StructType | None = None, **more: str) -> StructType:
+def columns(before: StructType | None = None, /, **more: str) -> StructType:
     """These columns behind those; types by Spark's names, such as "long"."""
     whole = StructType(list(before.fields) if before is not None else [])
     for name, kind in more.items():

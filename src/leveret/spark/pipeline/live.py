@@ -47,8 +47,8 @@ def list_live(source: Mapping[str, str]) -> list[LiveQueue]:
 
 
 def dead_letter_places(queues: Iterable[Mapping[str, Any]], bindings: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Names of the streams and queues to which dead letters go. Where an exchange leads to a stream, its queues are left
-    out: a stream beside a queue has the same letters, and they are not to count twice."""
+    """Names of the streams and queues to which dead letters go. Where an exchange leads to a stream, its queues are
+    left out: a stream beside a queue has the same letters, and they are not to count twice."""
     queues, bindings = list(queues), list(bindings)
     kinds = {queue["name"]: queue.get("type") for queue in queues}
     places: set[str] = set()

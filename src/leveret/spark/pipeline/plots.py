@@ -1,5 +1,5 @@
-"""Plots as SVG within a page: no script, no library, nothing fetched. Colours are the page's variables, so that they are
-right by day and by night; what a place in a plot means is said when the pointer rests there.
+"""Plots as SVG within a page: no script, no library, nothing fetched. Colours are the page's variables, so that they
+are right by day and by night; what a place in a plot means is said when the pointer rests there.
 
 Pure: numbers in, text out. Every text that comes from a message is escaped here."""
 
@@ -53,8 +53,14 @@ def legend(series: Sequence[Series]) -> str:
 
 
 def columns_over_time(
-    times: Sequence[datetime], step: timedelta, series: Sequence[Series], *, marks: Sequence[Mark] = (),
-    show: Format = number, width: int = 1180, height: int = 230,
+    times: Sequence[datetime],
+    step: timedelta,
+    series: Sequence[Series],
+    *,
+    marks: Sequence[Mark] = (),
+    show: Format = number,
+    width: int = 1180,
+    height: int = 230,
 ) -> str:
     """Columns upon each other, one for each stretch of time."""
     sums = [sum(each.values[at] or 0 for each in series) for at in range(len(times))]
@@ -76,8 +82,14 @@ def columns_over_time(
 
 
 def lines_over_time(
-    times: Sequence[datetime], step: timedelta, series: Sequence[Series], *, marks: Sequence[Mark] = (),
-    show: Format = number, width: int = 1180, height: int = 230,
+    times: Sequence[datetime],
+    step: timedelta,
+    series: Sequence[Series],
+    *,
+    marks: Sequence[Mark] = (),
+    show: Format = number,
+    width: int = 1180,
+    height: int = 230,
 ) -> str:
     """One line each; a stretch without a value is a gap."""
     most = max((value for each in series for value in each.values if value is not None), default=0)
@@ -104,7 +116,8 @@ def bars(rows: Sequence[tuple[str, float, str]], *, colour: str, show: Format = 
         length = max(2.0, value / most * (width - room - 70))
         shown = name if len(name) <= 26 else name[:25] + "…"
         shapes.append(
-            f'<g class="bar"><title>{escape(said)}</title><rect x="0" y="{y}" width="{width}" height="{line}" class="hit"/>'
+            f'<g class="bar"><title>{escape(said)}</title>'
+            f'<rect x="0" y="{y}" width="{width}" height="{line}" class="hit"/>'
             f'<text x="{room - 10}" y="{y + 18}" text-anchor="end" class="name">{escape(shown)}</text>'
             f'<rect x="{room}" y="{y + 6}" width="{length:.1f}" height="{line - 12}" rx="3" fill="var({colour})"/>'
             f'<text x="{room + length + 7:.1f}" y="{y + 18}" class="tick">{escape(show(value))}</text></g>'
@@ -152,14 +165,15 @@ class _Frame:
                 whole = [f"all: {show(sums[at])}"] if sums is not None and len(lines) > 1 else []
                 said = "\n".join([_when(moment, self.step), *whole, *reversed(lines)])
                 parts.append(
-                    f'<rect x="{self.x(moment):.1f}" y="{TOP}" width="{max(self.slot, 1):.1f}" height="{self.height - TOP - BOTTOM}"'
-                    f' class="hit"><title>{escape(said)}</title></rect>'
+                    f'<rect x="{self.x(moment):.1f}" y="{TOP}" width="{max(self.slot, 1):.1f}"'
+                    f' height="{self.height - TOP - BOTTOM}" class="hit"><title>{escape(said)}</title></rect>'
                 )
         for mark in marks:
             if self.start <= mark.at < self.end:
                 x = self.x(mark.at)
                 parts.append(
-                    f'<g class="mark"><title>{escape(mark.text)}</title><line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{self.height - BOTTOM}"/>'
+                    f'<g class="mark"><title>{escape(mark.text)}</title>'
+                    f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{self.height - BOTTOM}"/>'
                     f'<path d="M{x - 6:.1f} 1 h12 l-6 11 z"/></g>'
                 )
         return f'<svg viewBox="0 0 {self.width} {self.height}" role="img">{"".join(parts)}</svg>'
@@ -167,10 +181,10 @@ class _Frame:
     def _value_axis(self, show: Format) -> str:
         parts = []
         for at in range(round(self.top / self.tick) + 1):
-            y = self.y(at * self.tick)
+            y, kind, text = self.y(at * self.tick), "grid" if at else "axis", escape(show(at * self.tick))
             parts.append(
-                f'<line x1="{LEFT}" x2="{self.width - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="{"grid" if at else "axis"}"/>'
-                f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" class="tick">{escape(show(at * self.tick))}</text>'
+                f'<line x1="{LEFT}" x2="{self.width - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="{kind}"/>'
+                f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" class="tick">{text}</text>'
             )
         return "".join(parts)
 
@@ -186,7 +200,8 @@ class _Frame:
             text = moment.strftime("%d %b" if is_day else "%H:%M")
             x = self.x(moment)
             anchor = "end" if x > self.width - RIGHT - 12 else "middle"
-            parts.append(f'<text x="{x:.1f}" y="{self.height - 8}" text-anchor="{anchor}" class="tick{" day" if is_day else ""}">{text}</text>')
+            kind = "tick day" if is_day else "tick"
+            parts.append(f'<text x="{x:.1f}" y="{self.height - 8}" text-anchor="{anchor}" class="{kind}">{text}</text>')
             moment_s += step_s
         return "".join(parts)
 

@@ -1,4 +1,4 @@
-"""A terminal without Spark's chatter: what the Java machine says goes to a file, which is named if something goes wrong."""
+"""A terminal without Spark's chatter: what the Java machine says goes to a file, and is shown if it does not start."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def quiet_session(place: Place, job: str) -> Iterator[SparkSession]:
         try:
             with _stderr_to(log.fileno()):
                 spark = place.session(job)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told, with what Java said
             log.seek(0)
             said = log.read()[-TAIL:].decode("utf-8", "replace").strip()
             raise Failed(f"Spark did not start: {error}\n{said}") from None

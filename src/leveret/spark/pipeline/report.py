@@ -32,8 +32,8 @@ REASONS = ("rejected", "expired", "maxlen", "delivery_limit")
 def write_report(
     spark: SparkSession, lake: Lake, path: str | Path | None = None, *, hours: float | None = None
 ) -> Path:
-    """Writes the page, by default to <lake>/reports/report.html, or into this folder if the lake is elsewhere; gives where
-    it is. With `hours` only the last hours that the tables have are shown."""
+    """Writes the page, by default to <lake>/reports/report.html, or into this folder if the lake is elsewhere, and
+    gives where it is. With `hours` only the last hours that the tables have are shown."""
     if path is None:
         path = Path("leveret-report.html") if "://" in lake.root else Path(lake.reports, "report.html")
     figures = read_figures(spark, lake, hours)
@@ -80,7 +80,9 @@ def read_figures(spark: SparkSession, lake: Lake, hours: float | None = None) ->
 
 def _span(tables: Sequence[DataFrame]) -> tuple[datetime | None, datetime | None]:
     """From the first minute to the end of the last one."""
-    rows = [table.agg(F.min(F.unix_seconds("minute")), F.max(F.unix_seconds("minute"))).collect()[0] for table in tables]
+    rows = [
+        table.agg(F.min(F.unix_seconds("minute")), F.max(F.unix_seconds("minute"))).collect()[0] for table in tables
+    ]
     known = [row for row in rows if row[0] is not None]
     if not known:
         return None, None
@@ -138,7 +140,12 @@ def _latencies(parts: DataFrame | None, times: list[datetime], step: timedelta) 
     timed = parts.where("timed > 0").groupBy(_at(step)).agg(_merged().alias("latencies")).persist()
     try:
         moments = timed.select("at", *_percentiles("latencies")).collect()
-        whole = timed.agg(_merged().alias("latencies")).where(F.lit(bool(moments))).select(*_percentiles("latencies")).collect()
+        whole = (
+            timed.agg(_merged().alias("latencies"))
+            .where(F.lit(bool(moments)))
+            .select(*_percentiles("latencies"))
+            .collect()
+        )
     finally:
         timed.unpersist()
     return {
@@ -152,18 +159,26 @@ def _merged() -> Column:
 
 
 def _percentiles(sketch: str) -> list[Column]:
-    return [F.kll_sketch_get_quantile_double(sketch, F.lit(fraction)).alias(name) for name, fraction in LATENCIES.items()]
+    return [
+        F.kll_sketch_get_quantile_double(sketch, F.lit(fraction)).alias(name) for name, fraction in LATENCIES.items()
+    ]
 
 
 def _by_key(traffic: DataFrame, times: list[datetime], step: timedelta) -> dict[str, list[float]]:
-    busiest = traffic.groupBy("routing_key").agg(F.sum("messages").alias("messages")).orderBy(F.desc("messages"), "routing_key")
+    busiest = (
+        traffic.groupBy("routing_key")
+        .agg(F.sum("messages").alias("messages"))
+        .orderBy(F.desc("messages"), "routing_key")
+    )
     names = [row["routing_key"] for row in busiest.limit(KEYS + 1).collect()]
     shown = names if len(names) <= KEYS else names[: KEYS - 1]
     key = F.when(F.col("routing_key").isin(shown), F.col("routing_key")).otherwise(OTHERS).alias("key")
     rows = traffic.groupBy(_at(step), key).agg(F.sum("messages").alias("messages")).collect()
     wanted = [*shown, OTHERS] if len(shown) < len(names) else shown
     return {
-        name or "(empty)": [value or 0 for value in _series([row for row in rows if row["key"] == name], "messages", times)]
+        name or "(empty)": [
+            value or 0 for value in _series([row for row in rows if row["key"] == name], "messages", times)
+        ]
         for name in wanted
     }
 
@@ -187,10 +202,14 @@ def _deaths(deaths: DataFrame | None, times: list[datetime], step: timedelta) ->
     queues = deaths.groupBy("queue").agg(F.sum("letters").alias("letters"), F.sum("repeated").alias("repeated"))
     return {
         "deaths": {
-            reason: [value or 0 for value in _series([row for row in rows if row["reason"] == reason], "letters", times)]
+            reason: [
+                value or 0 for value in _series([row for row in rows if row["reason"] == reason], "letters", times)
+            ]
             for reason in reasons
         },
-        "death_queues": [(row[0] or "(unknown)", row[1], row[2]) for row in queues.orderBy(F.desc("letters")).limit(BARS).collect()],
+        "death_queues": [
+            (row[0] or "(unknown)", row[1], row[2]) for row in queues.orderBy(F.desc("letters")).limit(BARS).collect()
+        ],
     }
 
 

@@ -12,7 +12,8 @@ STYLE = """
 --blue:#5b95f5;--teal:#35b9a9;--amber:#eaa732;--violet:#a188ee;--green:#7fc25f;--rose:#e487ae;--red:#ee6b75;--grey:#76818f;
 --line1:#3d5f94;--line2:#5b95f5;--line3:#c4dbff;--hover:rgba(230,234,240,.09)}}
 *{box-sizing:border-box}
-body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",sans-serif}
+body{margin:0;background:var(--page);color:var(--ink);
+font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",sans-serif}
 main{max-width:1260px;margin:0 auto;padding:34px 20px 40px}
 header h1{font-size:27px;line-height:1.2;margin:0;letter-spacing:-.01em}
 header p{margin:5px 0 22px;color:var(--soft)}
@@ -22,7 +23,8 @@ h2{font-size:15px;font-weight:600;margin:0 0 10px}
 .tile,section{background:var(--card);border:1px solid var(--edge);border-radius:10px}
 .tile{padding:13px 16px 11px}
 .tile h2{font-size:13px;font-weight:500;color:var(--soft);margin:0}
-.tile b{display:block;font-size:26px;line-height:1.25;font-weight:650;font-variant-numeric:tabular-nums;letter-spacing:-.01em;white-space:nowrap}
+.tile b{display:block;font-size:26px;line-height:1.25;font-weight:650;font-variant-numeric:tabular-nums;
+letter-spacing:-.01em;white-space:nowrap}
 .tile small{color:var(--soft);font-size:12.5px}
 .tile.bad b{color:var(--red)}.tile.warn b{color:var(--amber)}
 section{padding:15px 18px 12px;margin-bottom:16px;min-width:0}
@@ -49,6 +51,7 @@ td.t{white-space:normal;overflow-wrap:anywhere;min-width:150px;max-width:340px}
 tbody tr+tr td{border-top:1px solid var(--grid)}
 tbody tr:hover td{background:var(--hover)}
 .empty p{margin:4px 0;color:var(--soft)}
-code{font:12.5px/1.4 ui-monospace,SFMono-Regular,Menlo,"Liberation Mono",monospace;background:var(--page);border:1px solid var(--edge);border-radius:5px;padding:1px 6px}
+code{font:12.5px/1.4 ui-monospace,SFMono-Regular,Menlo,"Liberation Mono",monospace;
+background:var(--page);border:1px solid var(--edge);border-radius:5px;padding:1px 6px}
 footer{color:var(--soft);font-size:13px;margin-top:22px}
 """

@@ -27,13 +27,16 @@ _UNKNOWN = re.compile(r"table or view (\S+) cannot be found", re.IGNORECASE)
 @placed
 @click.argument("query", required=False)
 @click.option("--tables", "lists", is_flag=True, help="List what can be asked, and end.")
-@click.option("--limit", type=click.IntRange(0), help=f"So many rows at most, 0 for all.  [default: {SHOWN} in a table]")
+@click.option(
+    "--limit", type=click.IntRange(0), help=f"So many rows at most, 0 for all.  [default: {SHOWN} in a table]"
+)
 @click.option("--output", "-o", "form", type=click.Choice(FORMATS), default=TABLE, help="[default: table]")
 def sql(place: Place, query: str | None, lists: bool, limit: int | None, form: str) -> None:
     """Ask streams, queues and the lake in SQL.
 
     Every stream and queue of the broker is a table under its own name; the lake has archive, deadletters, silver,
-    quarantine and the figures that the jobs write. Nothing is consumed. A name that is no plain word stands in backticks.
+    quarantine and the figures that the jobs write. Nothing is consumed. A name that is no plain word stands in
+    backticks.
 
     \b
       leveret sql "select reason, count(*) from deadletters group by 1"

@@ -63,14 +63,16 @@ class Table(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """What there is to be asked; `trouble` says why the broker's streams and queues are not among it, if they are not."""
+    """What there is to be asked. `trouble` says why streams and queues are not among it, if they are not."""
 
     found: list[Table]
     trouble: str | None
 
     def named_in(self, sql: str) -> list[Table]:
         """Those whose names occur in a query, as words of their own."""
-        return [table for table in self.found if re.search(rf"(?<![\w.]){re.escape(table.name)}(?!\w)", sql, re.IGNORECASE)]
+        return [
+            table for table in self.found if re.search(rf"(?<![\w.]){re.escape(table.name)}(?!\w)", sql, re.IGNORECASE)
+        ]
 
 
 def find_tables(lake: Lake, source: Mapping[str, str]) -> Tables:
@@ -93,8 +95,8 @@ def find_tables(lake: Lake, source: Mapping[str, str]) -> Tables:
 
 
 def make_views(spark: SparkSession, lake: Lake, source: Mapping[str, str], sql: str | None = None) -> list[str]:
-    """Registers the tables that a query names, or all there are without one, and gives their names. A table that was not
-    written yet is left out; if the query names it, it is an error that says which job writes it."""
+    """Registers the tables that a query names, or all there are without one, and gives their names. A table that was
+    not written yet is left out; if the query names it, it is an error that says which job writes it."""
     tables = find_tables(lake, source)
     made = []
     for table in tables.found if sql is None else tables.named_in(sql):
@@ -163,7 +165,7 @@ def _read_live(spark: SparkSession, queue: LiveQueue, connection: Mapping[str, s
 
 
 def _dead_letters(lake: Lake, connection: Mapping[str, str], live: list[LiveQueue], trouble: str | None) -> Table:
-    """The archive's dead letters and those that are in the broker, each once: what is in a stream may be archived too."""
+    """The archive's dead letters and those in the broker, each once: what is in a stream may be archived too."""
 
     def make(spark: SparkSession) -> DataFrame:
         parts = [_read_live(spark, queue, connection) for queue in live if queue.is_graveyard]
@@ -171,16 +173,27 @@ def _dead_letters(lake: Lake, connection: Mapping[str, str], live: list[LiveQueu
             parts.append(_archive_table(lake).make(spark))
         except NotThereYet:
             if not parts:
-                where = f"and the broker cannot be asked: {trouble}" if trouble else "and no queue has a dead-letter exchange that leads to one"
-                raise NotThereYet(f"there are no dead letters: there is no archive in {lake.archive}, {where}") from None
+                where = (
+                    f"and the broker cannot be asked: {trouble}"
+                    if trouble
+                    else "and no queue has a dead-letter exchange that leads to one"
+                )
+                raise NotThereYet(
+                    f"there are no dead letters: there is no archive in {lake.archive}, {where}"
+                ) from None
         rows = parts[0].where("first_death_reason is not null")
         for part in parts[1:]:
             rows = rows.unionByName(part.where("first_death_reason is not null"), allowMissingColumns=True)
         if len(parts) > 1:
             rows = rows.dropDuplicates(["stream", "offset", "timestamp"])
         # As in the tables of dead letters: the death that brought it there.
-        reason, queue = F.coalesce("last_death_reason", "first_death_reason"), F.coalesce("last_death_queue", "first_death_queue")
+        reason, queue = (
+            F.coalesce("last_death_reason", "first_death_reason"),
+            F.coalesce("last_death_queue", "first_death_queue"),
+        )
         return rows.select(reason.alias("reason"), queue.alias("queue"), "*")
 
     places = [queue.name for queue in live if queue.is_graveyard]
-    return Table(DEADLETTERS, "lake", f"dead letters of the archive{' and of ' + ', '.join(places) if places else ''}", make)
+    return Table(
+        DEADLETTERS, "lake", f"dead letters of the archive{' and of ' + ', '.join(places) if places else ''}", make
+    )
