@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
 import shutil
 from collections.abc import Callable
@@ -45,8 +44,10 @@ class Place:
 
 def need_spark() -> None:
     """One clear line if Spark cannot run here."""
-    if importlib.util.find_spec("pyspark") is None:
-        raise Failed("Spark is not installed: pip install 'leveret[spark]'")
+    try:
+        import pyspark  # noqa: F401
+    except ImportError:
+        raise Failed("Spark is not installed: pip install 'leveret[spark]'") from None
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java") is None and not (home and Path(home, "bin", "java").exists()):
         raise Failed(

@@ -76,7 +76,7 @@ def day_of(orders: int, seed: int = 8) -> list[Event]:
 
 def _order(dice: random.Random, number: int, at_ms: int, tenant: str) -> Iterator[Event]:
     order = f"{tenant}-{number:06d}"
-    items = [
+    items: list[dict[str, Any]] = [
         {"sku": goods, "quantity": dice.randint(1, 4), "price": GOODS[goods]}
         for goods in dice.sample(list(GOODS), dice.randint(1, 3))
     ]

@@ -25,14 +25,20 @@ TAIL = 2000
 
 @contextlib.contextmanager
 def quiet_session(place: Place, job: str) -> Iterator[SparkSession]:
-    """A session for one command, stopped at its end. For a command's own process: the Java machine that it starts keeps
-    writing to the file."""
+    """A session for one command, stopped at its end, or the one that there is already, which goes on. The Java machine
+    that is started here writes to the file as long as it lives."""
     # What Spark hands to Python as a datetime is in the process's own zone.
     os.environ["TZ"] = "UTC"
     time.tzset()
     # PySpark prints every error of a query as one line of JSON with the whole Java stack, before it raises it.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     logging.getLogger("DataFrameQueryContextLogger").disabled = True
+    from pyspark.sql import SparkSession
+
+    there = SparkSession.getActiveSession()
+    if there is not None:
+        yield there
+        return
     with tempfile.NamedTemporaryFile("w+b", prefix="leveret-spark-", suffix=".log") as log:
         try:
             with _stderr_to(log.fileno()):
@@ -44,7 +50,6 @@ def quiet_session(place: Place, job: str) -> Iterator[SparkSession]:
         try:
             yield spark
         finally:
-            # Python workers and the block manager say good-bye on the file, too.
             spark.stop()
 
 

@@ -77,6 +77,8 @@ def _plain(value: Any) -> Any:
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}Z"
     value = _plain(value)
     if value is None:
         return ""
