@@ -107,7 +107,7 @@ def test_a_day_in_the_shop(
 ) -> None:
     lake = fresh_lake(str(tmp_path / "lake"))
     connection = {"url": broker.url, "managementUrl": broker.management_url}
-    produced = produce_day(broker.url, orders=300)
+    produced = produce_day(broker.url, orders=600)
     run_jobs(spark, lake, connection)
     make_views(spark, lake, connection)
 

@@ -34,7 +34,7 @@ class Shop:
 
     def __init__(self, broker: Broker) -> None:
         self.options = {"url": broker.url, "managementUrl": broker.management_url}
-        self.produced: Produced = produce_day(broker.url, orders=200)
+        self.produced: Produced = produce_day(broker.url, orders=600)
         with blocking.connect(broker.url) as connection:
             connection.topology.declare(Queue("archive"), Queue("binary"))
             connection.producer(routing_key="binary").publish(b"\xff\x00")

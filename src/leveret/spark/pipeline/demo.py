@@ -19,7 +19,8 @@ __all__ = ["DEAD_LETTERS", "STREAMS", "Produced", "produce_day"]
 SHOP, DEAD = "shop", "shop.dead"
 STREAMS = {"orders": "order.#", "payments": "payment.#", "shipments": "shipment.#"}
 DEAD_LETTERS = "dead-letters"
-BATCH = 2000
+# Small, so that the clock in a message is that of its publishing.
+BATCH = 250
 EXPIRE_MS = 200
 DELIVERY_LIMIT = 2
 DEADLINE_S = 60.0
@@ -28,7 +29,7 @@ PAUSE_S = 0.05
 QUEUES = {
     "billing.charge": Queue("billing", dead_letter_exchange=DEAD),
     "offer.send": Queue("offers", dead_letter_exchange=DEAD, message_ttl_ms=EXPIRE_MS),
-    "index.update": Queue("search-index", dead_letter_exchange=DEAD, max_length=20),
+    "index.update": Queue("search-index", dead_letter_exchange=DEAD, max_length=5),
     "warehouse.reserve": Queue("warehouse", dead_letter_exchange=DEAD, delivery_limit=DELIVERY_LIMIT),
 }
 

@@ -224,7 +224,7 @@ def _clusters(figures: Figures) -> str:
             cluster["reason"],
             cluster["queue"],
             cluster["error"] or NOTHING,
-            cluster["shape"] or NOTHING,
+            (cluster["shape"] or NOTHING).replace(",", ", "),
             f"{cluster['first_seen']:%d %b %H:%M}",
             f"{cluster['last_seen']:%d %b %H:%M}",
             cluster["example_message_id"] or NOTHING,
