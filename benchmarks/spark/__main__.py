@@ -101,8 +101,8 @@ def measure_micro_batches(spark: SparkSession, url: str, folder: Path) -> dict[s
 
 def _has_read(query: Any, count: int) -> bool:
     progress = query.lastProgress
-    end = None if progress is None else progress.sources[0].endOffset
-    return bool(end) and json.loads(end).get("floor", 0) >= count
+    end = "{}" if progress is None else progress.sources[0].endOffset or "{}"
+    return bool(json.loads(end).get("floor", 0) >= count)
 
 
 def measure_publishers(load: Load, broker: Running, meanwhile: Callable[[], object] | None) -> dict[str, float]:

@@ -1,5 +1,5 @@
-"""What the connector is measured against: a plain Python data source that yields a tuple a row, with the same columns and
-the same values. It reads from nowhere: what it takes is what Spark takes for rows of Python."""
+"""What the connector is measured against: a plain Python data source that yields a tuple a row, with the same columns
+and values. It reads from nowhere: what it takes is what Spark takes for rows of Python."""
 
 from __future__ import annotations
 

@@ -108,8 +108,9 @@ def test_closing_a_stream_connection(api: Api, client: RawStreamClient) -> None:
 def test_stored_offsets_are_read_set_and_forgotten(api: Api, client: RawStreamClient) -> None:
     client.send(commands.StoreOffset("reader", "river", 3))
     client.do(commands.QueryOffset, "reader", "river")
-    assert api.get("/stream/%2F/river/tracking").body == {"offsets": {"reader": 3}, "writers": {"writer": 5}}
-    assert api.get("/stream/%2F/river/tracking?type=offset").body == {"offsets": {"reader": 3}}
+    told = {"offsets": {"reader": 3}, "lags": {"reader": 1}}
+    assert api.get("/stream/%2F/river/tracking").body == {**told, "writers": {"writer": 5}}
+    assert api.get("/stream/%2F/river/tracking?type=offset").body == told
     assert api.get("/stream/%2F/river/tracking?type=writer").body == {"writers": {"writer": 5}}
     one = "/stream/%2F/river/tracking/reader"
     assert api.get(one).body == {"consumer": "reader", "offset": 3}
@@ -117,7 +118,7 @@ def test_stored_offsets_are_read_set_and_forgotten(api: Api, client: RawStreamCl
     assert api.get(one).body["offset"] == 1
     assert api.delete(one).status == 204
     assert api.get(one).status == api.delete(one).status == 404
-    assert api.get("/stream/%2F/river/tracking?type=offset").body == {"offsets": {}}
+    assert api.get("/stream/%2F/river/tracking?type=offset").body == {"offsets": {}, "lags": {}}
 
 
 @pytest.mark.parametrize("body", [{}, [], {"offset": "1"}, {"offset": -1}, {"offset": True}, {"offset": 1 << 63}])
@@ -156,7 +157,10 @@ def test_a_forgotten_offset_stays_forgotten(tmp_path: Path) -> None:
             assert api.put(f"/stream/%2F/lake/tracking/{consumer}", {"offset": 7}).status == 204
         assert api.delete("/stream/%2F/lake/tracking/gone").status == 204
     with Broker(settings) as broker:
-        assert Api(broker).get("/stream/%2F/lake/tracking?type=offset").body == {"offsets": {"kept": 7}}
+        assert Api(broker).get("/stream/%2F/lake/tracking?type=offset").body == {
+            "offsets": {"kept": 7},
+            "lags": {"kept": 0},
+        }
 
 
 # ---- where something is

@@ -187,6 +187,29 @@ def test_how_far_a_stream_consumer_is_behind(metrics: Metrics, channel: Channel)
     assert metrics.value("rabbitmq_stream_consumer_max_offset_lag") == 0
 
 
+def test_how_far_a_consumer_is_behind_that_is_not_here(metrics: Metrics, channel: Channel) -> None:
+    channel.confirm_delivery()
+    channel.queue_declare("log", durable=True, arguments={"x-queue-type": "stream"})
+    for _ in range(10):
+        channel.basic_publish("", "log", b"x")
+    told = {"x-stream-query": True, "x-stream-consumer-name": "lake", "x-stream-store-offset": 6}
+    _, answer, _ = next(channel.consume("log", arguments=told, auto_ack=True))
+    assert answer.headers["x-stream-stored-offset"] == 6
+    lag = metrics.value("leveret_stream_stored_offset_lag", "/metrics/per-object", queue="log", consumer="lake")
+    assert lag == 3
+    channel.queue_delete("log")
+
+
+def test_a_consumer_that_waits_for_its_turn_is_not_behind(metrics: Metrics, channel: Channel) -> None:
+    channel.queue_declare("log", durable=True, arguments={"x-queue-type": "stream"})
+    channel.basic_qos(prefetch_count=4)
+    group = {"x-stream-offset": "first", "x-single-active-consumer": True, "x-stream-consumer-name": "group"}
+    for _ in range(2):
+        channel.basic_consume("log", lambda *_: None, arguments=group)
+    assert metrics.value("rabbitmq_stream_consumer_max_offset_lag") == 0
+    channel.queue_delete("log")
+
+
 def test_dead_letters_by_reason(metrics: Metrics, channel: Channel) -> None:
     channel.queue_declare("letters")
     channel.queue_declare(

@@ -30,6 +30,8 @@ class StreamView:
     consumers: int
     # By name: how far consumers have come, and the last id of producers.
     stored_offsets: dict[str, int]
+    # And how many messages there are behind that.
+    stored_lags: dict[str, int]
     producer_ids: dict[str, int]
 
 
@@ -96,6 +98,7 @@ class StreamService:
             log.size_bytes(),
             stream.subscriber_count(),
             {text(consumer): offset for consumer, offset in log.tracking.consumers.items()},
+            {text(consumer): lag for consumer, lag in stream.stored_lags().items()},
             {text(producer): last for producer, last in log.tracking.producers.items()},
         )
 

@@ -34,11 +34,11 @@ def offsets(target: Target, stream: str) -> None:
         print_one(found, JSON)
         return
     rows = [
-        {"kind": kind, "name": name, "at": at}
-        for kind, known in (("consumer", found["offsets"]), ("producer", found["writers"]))
-        for name, at in known.items()
+        {"kind": "consumer", "name": name, "at": at, "behind": found["lags"].get(name)}
+        for name, at in found["offsets"].items()
     ]
-    print_rows(rows, ("kind", "name", "at"), target.form)
+    rows += [{"kind": "producer", "name": name, "at": at, "behind": None} for name, at in found["writers"].items()]
+    print_rows(rows, ("kind", "name", "at", "behind"), target.form)
 
 
 @streams.command("set-offset")

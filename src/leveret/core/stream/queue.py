@@ -126,6 +126,13 @@ class StreamQueue(Queue):
         """Whether the stream knew how far this consumer has come; from now on it does not."""
         return self.log.forget_offset(consumer)
 
+    def stored_lags(self):
+        """By the names of consumers: how many messages there are behind what is stored for them."""
+        consumers = self.log.tracking.consumers
+        # Compared before anything is taken away: an offset may be stored that is not there yet.
+        end = self.log.committed_offset
+        return {name: end - 1 - offset if offset < end else 0 for name, offset in consumers.items()}
+
     def subscribe(self, subscriber):
         if self.subscribers is None:
             self.subscribers = {}

@@ -35,6 +35,7 @@ def get_tracking(ask: Ask) -> Described:
     found: Described = {}
     if kind != WRITERS:
         found["offsets"] = view.stored_offsets
+        found["lags"] = view.stored_lags
     if kind != OFFSETS:
         found["writers"] = view.producer_ids
     return found

@@ -64,6 +64,9 @@ class Rows:
         behind: dict[Any, int] = {}
         for queue in labels_of:
             for consumer in queue.subscribers or ():
+                if consumer.cursor is None:
+                    # Another of its group reads, or it is not known yet where it begins.
+                    continue
                 behind[queue] = max(behind.get(queue, 0), queue.committed_offset - consumer.cursor.offset)
             await turn.rest()
         for connection in list(self._broker.connections.values()) if streams else ():
@@ -73,6 +76,17 @@ class Rows:
                     behind[stream] = max(behind.get(stream, 0), subscription.offset_lag)
             await turn.rest()
         return [(labels_of[queue], max(0, lag)) for queue, lag in behind.items()]
+
+    async def stored_lags(self, rows: Iterable[Row], turn: TimeSlice) -> list[Row]:
+        """How far each consumer whose offset is stored is behind, with a label of its own."""
+        found: list[Row] = []
+        for _, queue in rows:
+            if isinstance(queue, StreamQueue):
+                where = (("vhost", queue.record.vhost), ("queue", queue.record.name))
+                for name, lag in queue.stored_lags().items():
+                    found.append((labels_text((*where, ("consumer", name.decode("utf-8", "replace")))), lag))
+            await turn.rest()
+        return found
 
     def exchanges(self, vhosts: Collection[str] = ()) -> list[Row]:
         return [

@@ -175,6 +175,21 @@ STREAM_TABLES: Final = (
     ),
 )
 
+# Rows are figures: how far each consumer with a name is behind by what is stored for it, whether it is here or not.
+STORED_OFFSET_TABLES: Final = (
+    Table(
+        "stream_consumer_metrics",
+        (
+            _gauge(
+                "stream_stored_offset_lag",
+                "Messages between the end of a stream and the stored offset of a named consumer",
+                lambda lag: lag,
+                "leveret_",
+            ),
+        ),
+    ),
+)
+
 EXCHANGE_TABLES: Final = (
     Table(
         "exchange_metrics",

@@ -20,6 +20,7 @@ from leveret.management.metrics.queue_columns import (
     BINDING_TABLES,
     EXCHANGE_TABLES,
     QUEUE_TABLES,
+    STORED_OFFSET_TABLES,
     STREAM_TABLES,
     VHOST_TABLES,
 )
@@ -41,7 +42,7 @@ NODE_GROUPS: Final[dict[str, Callable[[Source, Totals], list[Family]]]] = {
 EVERY_FAMILY: Final = frozenset(
     table.family
     for table in (
-        *(*QUEUE_TABLES, *STREAM_TABLES, *EXCHANGE_TABLES, *BINDING_TABLES, *VHOST_TABLES),
+        *(*QUEUE_TABLES, *STREAM_TABLES, *STORED_OFFSET_TABLES, *EXCHANGE_TABLES, *BINDING_TABLES, *VHOST_TABLES),
         *(*CHANNEL_TABLES, *CONNECTION_TABLES),
     )
 )
@@ -143,6 +144,9 @@ class Scraper:
             await turn.release(views)
             lags = await self._rows.lags(rows, turn) if streams else ()
             async for text in self._write(streams, lags, wanted, turn):
+                yield text
+            stored = columns_of(STORED_OFFSET_TABLES, wanted.families)
+            async for text in self._write(stored, await self._rows.stored_lags(rows, turn), wanted, turn):
                 yield text
         if chosen := columns_of(EXCHANGE_TABLES, wanted.families):
             async for text in self._write(chosen, self._rows.exchanges(wanted.vhosts), wanted, turn):
