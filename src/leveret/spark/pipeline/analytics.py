@@ -100,8 +100,8 @@ class Analytics:
     """What happens to a batch."""
 
     def __init__(self, spark: SparkSession, lake: Lake, top: int) -> None:
-        self._messages = BatchTable(spark, lake.silver("messages"), SILVER)
-        self._quarantine = BatchTable(spark, lake.silver("quarantine"), QUARANTINE)
+        self._messages = BatchTable(spark, lake.silver("messages"), SILVER).create()
+        self._quarantine = BatchTable(spark, lake.silver("quarantine"), QUARANTINE).create()
         self._traffic = Traffic(spark, lake, top)
 
     def add(self, rows: DataFrame, batch: int) -> None:

@@ -120,10 +120,12 @@ class DeadLetters:
         self._error_headers = tuple(error_headers)
         self._rule = rule
         self._days = days
-        self._letters = BatchTable(spark, lake.silver("deadletters"), SILVER)
-        self._by_minute = HourTable(spark, lake.gold("deadletters_by_minute"), columns(minute="timestamp", **COUNTS))
-        self._by_hour = HourTable(spark, lake.gold("deadletters_by_hour"), columns(hour="timestamp", **COUNTS))
-        self._alerts = HourTable(spark, lake.gold("deadletter_alerts"), ALERTS)
+        self._letters = BatchTable(spark, lake.silver("deadletters"), SILVER).create()
+        self._by_minute = HourTable(
+            spark, lake.gold("deadletters_by_minute"), columns(minute="timestamp", **COUNTS)
+        ).create()
+        self._by_hour = HourTable(spark, lake.gold("deadletters_by_hour"), columns(hour="timestamp", **COUNTS)).create()
+        self._alerts = HourTable(spark, lake.gold("deadletter_alerts"), ALERTS).create()
         self._clusters = lake.gold("deadletter_clusters")
         if not path_exists(spark, self._clusters):
             spark.createDataFrame([], CLUSTERS).coalesce(1).write.mode("overwrite").parquet(self._clusters)

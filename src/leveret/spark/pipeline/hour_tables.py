@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -72,24 +72,30 @@ def hours_of(rows: DataFrame) -> set[Hour]:
 
 
 class _Table:
+    # What is below the folder of an hour.
+    _below = ""
+
     def __init__(self, spark: SparkSession, path: str, schema: StructType) -> None:
         """`schema` is that of the rows, without the columns of hour and batch."""
         self._spark = spark
         self.path = path
         self.schema = schema
 
-    def _create(self, below: str) -> None:
-        if path_exists(self._spark, self.path):
-            return
-        folder = f"{self.path}/{Hour(NEVER, 0).path}{below}"
-        self._spark.createDataFrame([], self.schema).coalesce(1).write.mode("overwrite").parquet(folder)
+    def create(self) -> Self:
+        """Makes a table without rows if there is none yet, which the job that writes it does and readers do not."""
+        folder = f"{self.path}/{Hour(NEVER, 0).path}{self._below}"
+        if not path_exists(self._spark, f"{folder}/_SUCCESS"):
+            self._spark.createDataFrame([], self.schema).coalesce(1).write.mode("overwrite").parquet(folder)
+        return self
 
-    def _read(self, hours: Iterable[Hour] | None) -> DataFrame:
+    def read(self, hours: Iterable[Hour] | None = None) -> DataFrame:
+        """The rows of these hours, or all."""
         if hours is None:
             return self._spark.read.schema(self._whole_schema()).parquet(self.path)
         # Named one by one, or Spark would list every folder of the table for the rows of one hour.
         found = [path for hour in sorted(hours) if path_exists(self._spark, path := f"{self.path}/{hour.path}")]
-        found = found or [f"{self.path}/{Hour(NEVER, 0).path}"]
+        if not found:
+            return self._spark.createDataFrame([], self._whole_schema())
         return self._spark.read.schema(self._whole_schema()).option("basePath", self.path).parquet(*found)
 
     def _whole_schema(self) -> StructType:
@@ -116,9 +122,10 @@ def path_exists(spark: SparkSession, path: str) -> bool:
 
 
 class BatchTable(_Table):
+    _below = f"/{BATCH}=none"
+
     def __init__(self, spark: SparkSession, path: str, schema: StructType) -> None:
         super().__init__(spark, path, schema)
-        self._create(f"/{BATCH}=none")
         self._is_first = True
 
     def write(self, rows: DataFrame, key: str, hours: set[Hour]) -> set[Hour]:
@@ -130,9 +137,6 @@ class BatchTable(_Table):
             keyed = rows.withColumn(BATCH, F.lit(key)).select(*self.schema.names, DATE, HOUR, BATCH)
             keyed.write.mode("append").partitionBy(DATE, HOUR, BATCH).parquet(self.path)
         return changed | hours
-
-    def read(self, hours: Iterable[Hour] | None = None) -> DataFrame:
-        return self._read(hours)
 
     def _whole_schema(self) -> StructType:
         return columns(super()._whole_schema(), batch="string")
@@ -150,10 +154,6 @@ class BatchTable(_Table):
 
 
 class HourTable(_Table):
-    def __init__(self, spark: SparkSession, path: str, schema: StructType) -> None:
-        super().__init__(spark, path, schema)
-        self._create("")
-
     def replace(self, rows: DataFrame, hours: Iterable[Hour]) -> None:
         """Makes these hours consist of these rows, which have no others. An hour without rows is empty then."""
         rows = rows.select(*self.schema.names, DATE, HOUR).coalesce(1).persist()
@@ -167,6 +167,3 @@ class HourTable(_Table):
         assert there <= set(hours), "rows of an hour that is not replaced would take the place of all that was there"
         for hour in set(hours) - there:
             self._delete(f"{self.path}/{hour.path}")
-
-    def read(self, hours: Iterable[Hour] | None = None) -> DataFrame:
-        return self._read(hours)

@@ -39,9 +39,9 @@ TOP_KEYS = columns(hour="timestamp", exchange="string", routing_key="string", me
 class Traffic:
     def __init__(self, spark: SparkSession, lake: Lake, top: int) -> None:
         self._top = top
-        self._parts = BatchTable(spark, lake.silver("traffic_parts"), PARTS)
-        self._by_minute = HourTable(spark, lake.gold("traffic_by_minute"), BY_MINUTE)
-        self._top_keys = HourTable(spark, lake.gold("top_routing_keys"), TOP_KEYS)
+        self._parts = BatchTable(spark, lake.silver("traffic_parts"), PARTS).create()
+        self._by_minute = HourTable(spark, lake.gold("traffic_by_minute"), BY_MINUTE).create()
+        self._top_keys = HourTable(spark, lake.gold("top_routing_keys"), TOP_KEYS).create()
 
     def add(self, messages: DataFrame, key: str, hours: set[Hour]) -> None:
         """Counts a batch of silver rows of these hours, once, however often it comes."""
