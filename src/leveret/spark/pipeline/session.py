@@ -22,6 +22,8 @@ SETTINGS = {
     ),
     # A folder per date and stream is overwritten by itself, not the whole table.
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    # As other tools write moments too; the old kind has no smallest and largest by which files could be passed over.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.ui.showConsoleProgress": "false",
 }
 LOCAL_SETTINGS = {
