@@ -22,10 +22,10 @@ from leveret.spark.errors import InvalidOption
 from leveret.spark.pipeline import archive
 from leveret.spark.pipeline.archive import read_archive, start_archive
 from leveret.spark.pipeline.lake import Lake
-from leveret.spark.pipeline.lake_files import LakeFiles
 from leveret.spark.pipeline.landing import Landing
 from leveret.testing import Broker
 
+pytestmark = pytest.mark.timeout(600)
 NOW = {"availableNow": True}
 
 
@@ -159,7 +159,7 @@ def test_a_queue_of_dead_letters(spark: SparkSession, lake: Lake, broker: Broker
     publish(broker, "leveret.archive", 5, first=15, kind="classic", timestamp=253_402_300_799 * 2)
     run(spark, lake, broker, "letters", queue="leveret.archive")
     assert bodies(spark, lake) == once("leveret.archive", 20)
-    rows = read_archive(spark, lake).collect()
+    rows = read_archive(spark, lake).select("offset", "date").collect()
     assert len({row.offset for row in rows}) == 20
     assert Counter(row.date for row in rows) == {date(2024, 5, 6): 10, datetime.now(UTC).date(): 10}
 
@@ -175,4 +175,3 @@ def test_letters_that_come_again_are_known(spark: SparkSession, lake: Lake, brok
     publish(broker, "letters", 15, kind="classic")
     run(spark, lake, broker, "letters", queue="letters")
     assert bodies(spark, lake) == once("letters", 15) + Counter({"letters 0": 1})
-    assert LakeFiles(spark).exists(lake.archive)
