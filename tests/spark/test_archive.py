@@ -29,11 +29,15 @@ pytestmark = pytest.mark.timeout(600)
 NOW = {"availableNow": True}
 
 
-def publish(broker: Broker, queue: str, count: int, first: int = 0, kind: str = "stream", **more: Any) -> None:
+def publish(
+    broker: Broker, queue: str, count: int, first: int = 0, kind: str = "stream", named: bool = True, **more: Any
+) -> None:
+    numbers = range(first, first + count)
     with blocking.connect(broker.url) as connection:
         connection.topology.declare(Queue(queue, queue_type=kind))
-        messages = [Message(body=f"{queue} {n}".encode(), message_id=f"m{n}", **more) for n in range(first, first + count)]
-        connection.producer(routing_key=queue).publish_batch(messages)
+        connection.producer(routing_key=queue).publish_batch(
+            [Message(body=f"{queue} {n}".encode(), message_id=f"m{n}" if named else None, **more) for n in numbers]
+        )
 
 
 def run(spark: SparkSession, lake: Lake, broker: Broker, name: str = "archive", **source: str) -> None:
@@ -134,9 +138,7 @@ def test_new_streams_of_a_pattern_join(spark: SparkSession, lake: Lake, broker: 
     assert bodies(spark, lake) == once("app.a", 5) + once("app.b", 5)
 
 
-def test_a_column_that_is_new(
-    spark: SparkSession, lake: Lake, broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_column_that_is_new(spark: SparkSession, lake: Lake, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that an older version wrote have null there."""
     publish(broker, "orders", 5)
     run(spark, lake, broker, stream="orders")
@@ -175,3 +177,11 @@ def test_letters_that_come_again_are_known(spark: SparkSession, lake: Lake, brok
     publish(broker, "letters", 15, kind="classic")
     run(spark, lake, broker, "letters", queue="letters")
     assert bodies(spark, lake) == once("letters", 15) + Counter({"letters 0": 1})
+
+
+def test_letters_without_an_id_are_never_taken_for_the_same(spark: SparkSession, lake: Lake, broker: Broker) -> None:
+    publish(broker, "letters", 1, kind="classic", named=False)
+    run(spark, lake, broker, "letters", queue="letters")
+    publish(broker, "letters", 1, kind="classic", named=False)
+    run(spark, lake, broker, "letters", queue="letters")
+    assert bodies(spark, lake) == Counter({"letters 0": 2})

@@ -25,7 +25,6 @@ from leveret.spark.pipeline.lake_files import LakeFiles
 from leveret.spark.pipeline.manifest import ManifestConflict, Manifests
 from leveret.testing import Broker
 
-
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -94,10 +93,10 @@ def test_a_compaction_that_dies_at_any_step(spark: SparkSession, lake: Lake, sou
     while True:
         count = 0
 
-        def die(step: str) -> None:
+        def die(step: str, last: int = number) -> None:
             nonlocal count
             steps.append(step)
-            if count == number:
+            if count == last:
                 raise KeyboardInterrupt(step)
             count += 1
 

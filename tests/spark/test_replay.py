@@ -1,4 +1,5 @@
-"""Replay: what is wanted of the archive comes back to the broker, once, not too fast, and goes on after it was stopped."""
+"""Replay: what is wanted of the archive comes back to the broker, once, not too fast, and goes on after it was
+stopped."""
 
 from __future__ import annotations
 
@@ -63,7 +64,12 @@ class Target:
             connection.topology.declare(Queue(name, queue_type="stream"))
 
     def replay(self, replay_id: str, **wanted: object) -> ReplayResult:
-        options: dict[str, object] = {"exchange": "", "routing_key": self.name, "sink": {"url": self._broker.url}, **wanted}
+        options: dict[str, object] = {
+            "exchange": "",
+            "routing_key": self.name,
+            "sink": {"url": self._broker.url},
+            **wanted,
+        }
         return replay(self._spark, self.lake, replay_id=replay_id, **options)  # type: ignore[arg-type]
 
     def rows(self) -> list[str]:
@@ -124,7 +130,9 @@ def test_it_goes_on_where_it_was_stopped(target: Target, monkeypatch: pytest.Mon
         target.replay("stopped", where="true")
     assert 40 < len(target.rows()) < 2 * COUNT
     stop = threading.Event()
-    partly = target.replay("stopped", where="true", stop=stop, on_progress=lambda one: one.published > 40 and stop.set())
+    partly = target.replay(
+        "stopped", where="true", stop=stop, on_progress=lambda one: one.published > 40 and stop.set()
+    )
     assert not partly.finished
     done = target.replay("stopped", where="true")
     assert done.finished

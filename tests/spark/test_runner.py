@@ -1,4 +1,5 @@
-"""The runner: a job in a process of its own, which is told to stop and goes on later; what it shows; what it says of errors."""
+"""The runner: a job in a process of its own, which is told to stop and goes on later; what it shows; what it says of
+errors."""
 
 from __future__ import annotations
 
@@ -99,9 +100,7 @@ def test_it_stops_and_goes_on(
     assert bodies == Counter(str(n) for n in range(100))
 
 
-def test_queries_that_end(
-    spark: SparkSession, lake: Lake, broker: Broker, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_queries_that_end(spark: SparkSession, lake: Lake, broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     publish(broker, 10)
     query = start_archive(spark, lake, {"url": broker.url, "stream": "orders"}, trigger={"availableNow": True})
     assert run_queries([query], once=True, title="once") == 0

@@ -4,19 +4,25 @@
     <lake>/archive/compacted/stream=<name>/date=<day>/run=.../  in few files, sorted by offset
     <lake>/archive/manifest/                                    which of them count
 
-Read it with read_archive, which knows what counts; other tools may read the folders `compacted/stream=*/date=*` as they are.
+Read it with read_archive, which knows what counts. Other tools take the runs that the newest manifest names: a run that
+was replaced stays for an hour.
 
-The date is the day (UTC) on which the broker took the message. RabbitMQ does not tell, and a queue neither: there it is the
-day of the publisher's own timestamp, and if that is missing or makes no sense, the day on which the message is archived.
+The date is the day (UTC) on which the broker took the message. RabbitMQ does not tell, and a queue neither: there it is
+the day of the publisher's own timestamp, and if that is missing or makes no sense, the day on which the message is
+archived.
 
-Exactly once: a micro-batch is a range of offsets that Spark's checkpoint fixes before it runs, and it counts when its mark is
-set, once (landing.py). Spark's own file sink is not used: its log of files grows for ever, its files could not be compacted,
-and it passes over a batch that is run again, in which a queue may have given other messages.
+Exactly once: a micro-batch is a range of offsets that Spark's checkpoint fixes before it runs, and it counts when its
+mark is set, once (landing.py). Spark's own file sink is not used: its log of files grows for ever, its files could not
+be compacted, and it passes over a batch that is run again, in which a queue may have given other messages.
 
-Queues, such as `leveret.archive` to which the broker moves dead letters that are older than a day, are taken with the option
-`queue` and emptied by that. That is at least once: what was taken and not acknowledged comes again after a crash. What is the
-same in every respect as in the batch before is then passed over (drained.py). The column offset has a number that the
-archive gives. If `leveret.archive` is declared as a stream, name it with the option `stream`; nothing comes twice then."""
+Queues, such as `leveret.archive` to which the broker moves dead letters that are older than a day, are taken with the
+option `queue` and emptied by that. That is at least once: what was taken and not acknowledged comes again after a
+crash. Messages with a message_id are then known and passed over (drained.py), others are there twice. The column offset
+has a number that the archive gives. If `leveret.archive` is declared as a stream, name it with the option `stream`;
+nothing comes twice then.
+
+Compact it every hour or so: each batch is a few files, and those who read the archive look at all of them. The name of
+a stream, as it stands in a path, may have 248 octets on most file systems of one machine."""
 
 from __future__ import annotations
 
@@ -32,7 +38,7 @@ from leveret.spark.errors import InvalidOption
 from leveret.spark.pipeline.drained import numbered, without_known
 from leveret.spark.pipeline.lake import Lake
 from leveret.spark.pipeline.lake_files import LakeFiles
-from leveret.spark.pipeline.landing import Landed, Landing
+from leveret.spark.pipeline.landing import EMPTY, Landed, Landing
 from leveret.spark.pipeline.manifest import Manifest, Manifests
 from leveret.spark.schema import COLUMNS
 
@@ -55,8 +61,9 @@ def start_archive(
 ) -> StreamingQuery:
     """Archives what `source` names: options of the connector with one of stream, superStream, streamPattern and queue.
 
-    Begins with the oldest message there is, unless startingOffsets says otherwise, and goes on from its checkpoint after
-    that. `name` is that of the query, its checkpoint and its group at the broker: another one for each archive that runs."""
+    Begins with the oldest message there is, unless startingOffsets says otherwise, and goes on from its checkpoint
+    after that. `name` is that of the query, its checkpoint and its group at the broker: another one for each archive
+    that runs."""
     given = {option.lower() for option in source}
     if "columns" in given:
         raise InvalidOption("the option columns is of no use here: the archive keeps whole messages")
@@ -76,27 +83,28 @@ def start_archive(
 
 def _lander(files: LakeFiles, lake: Lake, from_queue: bool) -> Callable[[DataFrame, int], None]:
     landing, manifests = Landing(files, lake), Manifests(files, lake)
-    # Whether a batch of this run has landed: what came before it was acknowledged then.
-    has_landed = False
+    # What this checkpoint has landed last. Looked for once: nobody else lands batches of it.
+    newest: Landed | None = None
 
     def land(batch: DataFrame, batch_id: int) -> None:
-        nonlocal has_landed
-        job = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+        nonlocal newest
+        spark = batch.sparkSession
+        job = spark.sparkContext.getLocalProperty(QUERY_ID)
         assert job is not None, "a batch belongs to a query"
-        landed, compacted = landing.landed(job), manifests.read().compacted(job)
-        newest = landed[-1] if landed else None
-        if not from_queue and batch_id <= max(compacted.batch, newest.batch if newest else -1):
+        if newest is None:
+            compacted = manifests.read().compacted(job)
+            newest = max(landing.landed(job), default=Landed(job, compacted.number, compacted.batch, EMPTY))
+        if not from_queue and batch_id <= newest.batch:
             # It has landed, and Spark did not come to write that down. A range of offsets has the same messages.
             return
         rows = batch.withColumn("date", _day())
         if from_queue:
             rows = numbered(rows)
-            if newest is not None and not newest.is_empty and not has_landed:
-                rows = without_known(rows, read_landed(batch.sparkSession, landing, [newest]))
+            if not newest.is_empty:
+                rows = without_known(rows, read_landed(spark, landing, [newest]))
         attempt = landing.new_attempt()
         rows.write.partitionBy("stream", "date").parquet(landing.folder(job, attempt))
-        landing.commit(job, 1 + max(compacted.number, newest.number if newest else -1), batch_id, attempt)
-        has_landed = True
+        newest = landing.commit(job, newest.number + 1, batch_id, attempt)
 
     return land
 
@@ -114,8 +122,8 @@ def _day() -> Column:
 def read_archive(spark: SparkSession, lake: Lake) -> DataFrame:
     """All archived messages, each once: the columns of the connector, and `date`.
 
-    It shows the archive at this moment; read it again to see what has come since. Files that compaction has replaced are
-    deleted an hour later, so do not hold on to the DataFrame for longer than that."""
+    It shows the archive at this moment; read it again to see what has come since. Files that compaction has replaced
+    are deleted an hour later, so do not hold on to the DataFrame for longer than that."""
     files = LakeFiles(spark)
     landing, manifests = Landing(files, lake), Manifests(files, lake)
     # In this order: what is compacted between the two looks is in the manifest, and so it is not read from the landing.
@@ -144,8 +152,8 @@ def read_landed(spark: SparkSession, landing: Landing, landed: Sequence[Landed],
 
 
 def _read(spark: SparkSession, root: str, folders: list[str], merge: bool) -> DataFrame:
-    """With the columns that this version knows: those that older files do not have are null. `merge` brings also those that a
-    newer version has written."""
+    """With the columns that this version knows: those that older files do not have are null. `merge` brings also those
+    that a newer version has written."""
     if not folders:
         return spark.createDataFrame([], ARCHIVED)
     schema = ARCHIVED

@@ -1,8 +1,8 @@
 """The archive put in order: many small files become few large ones, and days that nobody wants any more go.
 
-May run beside the archive and beside readers, which see every message once at any moment, and may die at any moment: what
-it writes counts when the manifest says so, which is one step. What it has replaced is deleted an hour later, when nobody
-reads it any more; what an attempt that died has left behind, a day later."""
+May run beside the archive and beside readers, which see every message once at any moment, and may die at any moment:
+what it writes counts when the manifest says so, which is one step. What it has replaced is deleted an hour later, when
+nobody reads it any more; what an attempt that died has left behind, a day later."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def compact(
     grace_s: float = GRACE_S,
     on_step: Callable[[str], None] | None = None,
 ) -> CompactionResult:
-    """Compacts everything that has landed. `grace_s` is how long files that are replaced stay for those who read them, and
-    `on_step` hears what is done. Raises ManifestConflict if another compaction was faster; nothing is done then."""
+    """Compacts everything that has landed. `grace_s` is how long files that are replaced stay for those who read them,
+    and `on_step` hears what is done. Raises ManifestConflict if another compaction was faster; nothing is done then."""
     return _Compaction(spark, lake, file_bytes, grace_s, on_step or (lambda step: None)).run()
 
 
@@ -79,7 +79,8 @@ class _Compaction:
         manifest = self._manifests.read()
         fresh = [one for one in landed if one.number > manifest.compacted(one.job).number]
         again = self._crowded(manifest)
-        messages, changed = 0, {}
+        messages = 0
+        changed: dict[str, tuple[str, ...]] = {}
         if fresh or again:
             run = f"{_now_ms():013d}-{uuid.uuid4().hex[:8]}"
             messages, changed = self._write(manifest, fresh, again, run)
@@ -125,7 +126,8 @@ class _Compaction:
         found = self._spark.read.parquet(staging).count() if folders else 0
         if found != expected:
             raise RuntimeError(
-                f"compaction read {expected} messages and wrote {found} to {staging}; nothing was changed, the files stay to be looked at"
+                f"compaction read {expected} messages and wrote {found} to {staging}; nothing was changed, and the "
+                "files stay to be looked at"
             )
         self._files.write_new(f"{staging}/{FOLDERS}", json.dumps(folders))
         self._on_step("counted")
@@ -183,7 +185,7 @@ class _Compaction:
                     self._files.delete(folder)
 
     def _sweep_staging(self, manifest: Manifest) -> None:
-        """What runs that died have left: each has its staging folder still, and in it the list of what it meant to move."""
+        """What runs that died have left: each has its staging folder still, with the list of what it meant to move."""
         dropped = {one.path for one in manifest.dropped}
         for run, _ in self._files.list(f"{self._root}/{STAGING}"):
             if _now_ms() - int(run.partition("-")[0]) < LEFT_BEHIND_S * 1000:
@@ -198,7 +200,7 @@ class _Compaction:
 
 
 def _but_newest(landed: list[Landed]) -> list[Landed]:
-    """All but the newest of each job. That one stays: a queue may give the same messages once more, and by it they are known."""
+    """All but the newest of each job, which stays: by it messages are known that a queue gives once more."""
     newest = {one.job: one.number for one in sorted(landed, key=lambda one: one.number)}
     return [one for one in landed if one.number != newest[one.job]]
 
@@ -212,8 +214,8 @@ def _day_of(folder: str) -> str:
 
 
 def expire(spark: SparkSession, lake: Lake, older_than_days: int, *, today: date | None = None) -> ExpireResult:
-    """Forgets whole days: those that were over `older_than_days` days ago. 0 keeps today alone. What comes late for such a
-    day is not kept either. Files of the days go at once, those of batches with the next compaction."""
+    """Forgets whole days: those that were over `older_than_days` days ago. 0 keeps today alone. What comes late for
+    such a day is not kept either. Files of the days go at once, those of batches with the next compaction."""
     if older_than_days < 0:
         raise ValueError(f"older_than_days is {older_than_days}; it must be 0 or more")
     files = LakeFiles(spark)

@@ -1,8 +1,9 @@
 """Rows that were taken from a queue: numbers for them, and those that came a second time found out.
 
-A queue has no offsets, and a batch that was not acknowledged comes again, perhaps in other company. What is the same in
-every respect, as often as it was there, counts as the same message. Only the batch that landed last is looked at: those
-before it were acknowledged."""
+A queue has no offsets, and a batch that was not acknowledged comes again, perhaps in other company. Messages with a
+message_id that are the same in every respect, as often as they were there, are known by that. Those without one are
+never taken for the same: better twice than not at all. Only the batch that landed last is looked at: those before it
+were acknowledged."""
 
 from __future__ import annotations
 
@@ -41,5 +42,5 @@ def _identity(rows: DataFrame) -> Column:
         headers,
         *(f.col(name).cast("string") for name in sorted(rows.columns) if name not in (*PLACE, "body")),
     ]
-    # As JSON, so that a null is no empty text and no separator can be in a value.
-    return f.sha2(f.to_json(f.array(*texts)), 256)
+    # As JSON, so that a null is no empty text and no separator can be in a value. Null is like nothing.
+    return f.when(f.col("message_id").isNotNull(), f.sha2(f.to_json(f.array(*texts)), 256))

@@ -2,8 +2,8 @@
 
 A batch is written to a folder with a name of its own and counts from the moment on in which its mark is there: an empty
 file whose name says which one it is. So whatever a batch that died left behind is never read, and neither is what a
-forgotten task writes later. Marks are numbered in the order in which they were made, by job; a job is a checkpoint, known by
-the id that Spark keeps in it."""
+forgotten task writes later. Marks are numbered in the order in which they were made, by job; a job is a checkpoint,
+known by the id that Spark keeps in it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from typing import NamedTuple
 from leveret.spark.pipeline.lake import Lake
 from leveret.spark.pipeline.lake_files import Entry, LakeFiles
 
-__all__ = ["Landed", "Landing"]
+__all__ = ["EMPTY", "Landed", "Landing"]
 
 # Spark passes over names that begin so.
 MARKS = "_landed"
+# Stands for the folder of a batch without messages: there is none.
+EMPTY = "empty"
 
 
 class Landed(NamedTuple):
@@ -33,7 +35,7 @@ class Landed(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        return self.attempt == "empty"
+        return self.attempt == EMPTY
 
 
 class Landing:
@@ -65,7 +67,7 @@ class Landing:
     def commit(self, job: str, number: int, batch: int, attempt: str) -> Landed:
         """From now on it counts."""
         written = any(one.name.startswith("stream=") for one in self._files.list(self.folder(job, attempt)))
-        landed = Landed(job, number, batch, attempt if written else "empty")
+        landed = Landed(job, number, batch, attempt if written else EMPTY)
         self._files.touch(self._mark(landed))
         return landed
 

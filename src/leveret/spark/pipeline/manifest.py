@@ -1,7 +1,7 @@
 """What the archive consists of: which folders of compacted messages there are, and which batches are in them already.
 
-Each change is a new file with the next number, written whole or not at all; the highest number is what is true. Two changes
-at once are found out: the second one's number is taken, and it fails with nothing done. Readers need no lock."""
+Each change is a new file with the next number, written whole or not at all; the highest number is what is true. Two
+changes at once are found out: the number is taken, and the second fails with nothing done. Readers need no lock."""
 
 from __future__ import annotations
 

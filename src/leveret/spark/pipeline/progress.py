@@ -92,7 +92,11 @@ def _lag_of(one: Figures) -> str:
 def show_replay(file: TextIO | None = None) -> tuple[Progress, Callable[[ReplayProgress], None]]:
     """A bar for replay(): `bar, tell = show_replay()`, `with bar: replay(..., on_progress=tell)`."""
     console = Console(file=file or sys.stderr, highlight=False)
-    columns = (TextColumn("replay {task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}/{task.total:,.0f}"))
+    columns = (
+        TextColumn("replay {task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+    )
     bar = Progress(*columns, TextColumn("{task.fields[rate]:,.0f}/s"), TimeRemainingColumn(), console=console)
     task = bar.add_task("", total=None, rate=0.0, visible=False)
     line_at = 0.0

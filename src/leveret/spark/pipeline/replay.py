@@ -1,11 +1,11 @@
 """Messages of the archive back to the broker: a time range or an SQL filter, to an exchange, so many a second.
 
-Exactly once into streams: every message has ids that come from where it was archived, so a replay that is run again with the
-same replay_id, after a kill or just so, publishes nothing twice. Queues know a message by its message_id if they have
-deduplication; without it, the slice in which a replay was killed comes to them again.
+Exactly once into streams: every message has ids that come from where it was archived, so a replay that is run again
+with the same replay_id, after a kill or just so, publishes nothing twice. Queues know a message by its message_id if
+they have deduplication; without it, the slice in which a replay was killed comes to them again.
 
-What is sent is what was archived, with two exceptions: user_id is left out, because a broker takes it from that user alone, and
-a message without a message_id gets one."""
+What is sent is what was archived, with two exceptions: user_id is left out, because a broker takes it from that user
+alone, and a message without a message_id gets one."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from leveret.spark.row_messages import TEXTS
 
 __all__ = ["ReplayProgress", "ReplayRefused", "ReplayResult", "replay"]
 
-# A slice is what goes out in so many seconds, but not less than the one and not more than the other: each costs a job of
-# Spark's, and progress is written down after each.
+# A slice is what goes out in so many seconds, but not less than the one and not more than the other: each costs a job
+# of Spark's, and progress is written down after each.
 SLICE_S = 2.0
 SLICE_MIN, SLICE_MAX = 100, 50_000
 # Of a name that a broker takes.
@@ -75,9 +75,10 @@ def replay(
 ) -> ReplayResult:
     """Publishes archived messages from `start` up to, and not with, `end`, for which the SQL condition `where` is true.
 
-    `exchange` and `routing_key` are where to; None is where each message went at first. `rate` is messages a second. `sink`
-    has the connector's options, such as url. `replay_id` names the replay: the same id goes on where it was stopped, and
-    does nothing if it is through. Which messages are sent is fixed when it begins; `where` must not speak of now()."""
+    `exchange` and `routing_key` are where to; None is where each message went at first. `rate` is messages a second.
+    `sink` has the connector's options, such as url. `replay_id` names the replay: the same id goes on where it was
+    stopped, and does nothing if it is through. Which messages are sent is fixed when it begins; `where` must not speak
+    of now()."""
     if rate is not None and rate <= 0:
         raise ReplayRefused(f"the rate is {rate}; it must be above 0, or None for as fast as it goes")
     if where is None and start is None and end is None:
@@ -109,8 +110,8 @@ def _begun(files: PlanFiles, wanted: DataFrame, request: Request, rate: float | 
         before = getattr(plan.request, name)
         if before != value:
             raise ReplayRefused(
-                f"the replay of this id began with {name} {before!r} and is now asked for {value!r}; go on with the same, or "
-                "take another replay_id"
+                f"the replay of this id began with {name} {before!r} and is now asked for {value!r}; go on with the "
+                "same, or take another replay_id"
             )
     return plan
 
@@ -159,7 +160,7 @@ def _publish(
     part: DataFrame, replay_id: str, request: Request, sink: Mapping[str, str], partitions: set[tuple[str, int]]
 ) -> None:
     texts = [name for name in TEXTS if name != "user_id"]
-    producer, message_id = _producer(replay_id), f.concat_ws("/", f.lit(replay_id), f.sha1("stream"), "partition", "offset")
+    message_id = f.concat_ws("/", f.lit(replay_id), f.sha1("stream"), "partition", "offset")
     rows = part.select(
         "stream",
         "partition",
@@ -168,7 +169,7 @@ def _publish(
         (f.col("exchange") if request.exchange is None else f.lit(request.exchange)).alias("exchange"),
         (f.col("routing_key") if request.routing_key is None else f.lit(request.routing_key)).alias("routing_key"),
         f.coalesce("message_id", message_id).alias("message_id"),
-        producer.alias("producer_name"),
+        _producer(replay_id).alias("producer_name"),
         f.col("offset").alias("publishing_id"),
     )
     # A producer counts upwards: all of a partition goes through one task, in its order.
@@ -178,7 +179,7 @@ def _publish(
 
 
 def _producer(replay_id: str) -> Column:
-    """The same for the same messages, whoever replays them under this id. Streams with very long names are shortened."""
+    """The same for the same messages, whoever replays them under this id. A very long name of a stream is hashed."""
     whole = f.concat_ws("/", f.lit("replay"), f.lit(replay_id), "stream", "partition")
     short = f.concat_ws("/", f.lit("replay"), f.lit(replay_id), f.sha2("stream", 256), "partition")
     return f.when(f.octet_length(whole) <= NAME_OCTETS, whole).otherwise(short)
