@@ -122,8 +122,8 @@ def make_plan(wanted: DataFrame, request: Request, slice_rows: int) -> Plan:
     if twice:
         raise ReplayRefused(
             f"the archive has offsets of the stream {twice[0].stream!r} twice, near {twice[0].first}: it was deleted "
-            "and made anew, or archived twice. By offsets they could not be told apart; narrow it by time, so that each "
-            "is there once"
+            "and made anew, or archived twice. By offsets they could not be told apart; narrow it by time, so that "
+            "each is there once"
         )
     # The moment of the latest before it: clocks go backwards, offsets do not.
     latest: dict[tuple[str, int], int] = {}

@@ -82,14 +82,20 @@ def _watch(watches: list[QueryWatch], once: bool, shown: QueryProgress, stop: _S
 
 def _stop_all(watches: list[QueryWatch], stop: _Stop) -> None:
     until = time.monotonic() + PATIENCE_S
-    for one in watches:
-        # Between two batches, if it can be.
-        while one.query.isActive and one.query.status["isTriggerActive"] and time.monotonic() < until:
+    batches = [one.look().batch for one in watches]
+    for one, batch in zip(watches, batches, strict=True):
+        # Until it has nothing to do, or the batch that ran is through.
+        while one.query.isActive and _is_busy(one.query) and one.look().batch == batch and time.monotonic() < until:
             if stop.at_once.wait(0.05):
                 break
         with contextlib.suppress(PySparkException):
             # One that has failed meanwhile says so by its exception().
             one.query.stop()
+
+
+def _is_busy(query: StreamingQuery) -> bool:
+    status = query.status
+    return bool(status["isTriggerActive"] and status["isDataAvailable"])
 
 
 class _Stop:
