@@ -18,7 +18,7 @@ from leveret.spark.errors import SourceFailed
 if TYPE_CHECKING:
     from leveret.spark.broker import Broker
 
-__all__ = ["get", "list_streams"]
+__all__ = ["get", "list_streams", "post"]
 
 PORT = 15672
 TIMEOUT_S = 30.0
@@ -32,9 +32,20 @@ def base_url(broker: Broker) -> str:
 
 
 def get(broker: Broker, path: str, doing: str) -> Any:
+    return _ask(broker, path, doing, None)
+
+
+def post(broker: Broker, path: str, body: Any, doing: str) -> Any:
+    return _ask(broker, path, doing, msgspec.json.encode(body))
+
+
+def _ask(broker: Broker, path: str, doing: str, body: bytes | None) -> Any:
     url = base_url(broker)
     login = base64.b64encode(f"{broker.user}:{broker.password}".encode()).decode()
-    request = Request(f"{url}{path}", headers={"Authorization": f"Basic {login}", "Accept": "application/json"})
+    headers = {"Authorization": f"Basic {login}", "Accept": "application/json"}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+    request = Request(f"{url}{path}", data=body, headers=headers)
     context = ssl.create_default_context(cafile=broker.ca) if url.startswith("https:") else None
     try:
         with urlopen(request, timeout=TIMEOUT_S, context=context) as answer:
