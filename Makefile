@@ -25,7 +25,7 @@ FUZZ_SUITES := $(wildcard $(addprefix tests/,property fuzz))
 CHECKED := src tests benchmarks distributions setup.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test test-compiled test-spark test-pure test-oracle bench crash client-adversity pipeline-kills lint format docs fuzz coverage client-wheel pins deps-system clean
+.PHONY: help run install test test-compiled test-spark test-pure test-oracle bench crash client-adversity pipeline pipeline-kills lint format docs fuzz coverage client-wheel pins deps-system clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -66,6 +66,9 @@ crash: $(VENV)/.installed $(VENV)/.test ## 200 kills, 100 power losses, every di
 
 client-adversity: $(VENV)/.installed $(VENV)/.test ## the client: faults at every step, 20 kills of the broker, 1,000 reconnects under load
 	LEVERET_CLIENT_ADVERSITY=all LEVERET_CLIENT_KILLS=20 LEVERET_CLIENT_RECONNECTS=1000 $(BIN)/python -m pytest --timeout=3600 tests/client/adversity $(ARGS)
+
+pipeline: $(VENV)/.installed $(VENV)/.spark ## a broker, a day of messages, the jobs of the data pipeline, a report; needs Java 17
+	$(BIN)/leveret pipeline demo --lake build/lake $(ARGS)
 
 pipeline-kills: $(VENV)/.installed $(VENV)/.test $(VENV)/.spark ## 20 kills of driver, workers and broker under a pipeline
 	LEVERET_PIPELINE_KILLS=20 $(BIN)/python -m pytest --timeout=3600 tests/spark/exactly_once $(ARGS)

@@ -40,10 +40,14 @@ COMMANDS = {
     "migrate": Place("leveret.node.migrate_command", "migrate", "Take over settings and definitions of RabbitMQ."),
     "parameters": Place("leveret.cli.parameters", "parameters", "Settings that live in the broker."),
     "permissions": Place("leveret.cli.users", "permissions", "Who may configure, write and read what."),
+    "pipeline": Place(
+        "leveret.spark.pipeline.commands", "pipeline", "Tables of what flows through the broker, on Spark."
+    ),
     "policies": Place("leveret.cli.policies", "policies", "Settings for many queues and exchanges at once."),
     "publish": Place("leveret.cli.messages", "publish", "Publish one message."),
     "queues": Place("leveret.cli.queues", "queues", "List, make, empty and watch queues."),
     "serve": Place("leveret.node.serve_command", "serve", "Run one node in the foreground."),
+    "sql": Place("leveret.spark.pipeline.sql_command", "sql", "Ask streams, queues and the lake in SQL."),
     "status": Place("leveret.cli.status", "status", "How the broker is."),
     "storage": Place("leveret.node.storage_commands", "storage", "Look into a data directory."),
     "streams": Place("leveret.cli.streams", "streams", "Streams: who reads and writes them, and how far they are."),
