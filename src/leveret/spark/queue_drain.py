@@ -113,11 +113,11 @@ class QueueDrain(DataSourceStreamReader, SupportsTriggerAvailableNow):
         sink.wake = come.set
         channel.on_end(lambda reason: come.set())
         rows = Rows(frozenset(self._columns))
-        rows.by_tag = True
+        rows.by_tag, rows.stamped = True, False
         made: list[pa.RecordBatch] = []
         taken = 0
         await channel.consume(self._queue, sink, on_cancel=come.set)
-        while taken < self._most and rows.body_bytes < BATCH_BYTES:
+        while taken < self._most and rows.octets < BATCH_BYTES:
             channel.check()
             come.clear()
             if not sink.items:
