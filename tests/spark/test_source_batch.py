@@ -83,7 +83,7 @@ class TestColumns:
     def test_everything_a_message_has_and_back(self, spark: Any, broker: Broker, publish: Publish) -> None:
         first, second = name_for("full"), name_for("full")
         before = datetime.now(UTC)
-        publish(first, [FULL, Message(body=b"", message_id="")])
+        publish(first, [FULL, Message(body=b"")])
         connection = pika.BlockingConnection(pika.URLParameters(broker.url))
         channel = connection.channel()
         channel.confirm_delivery()
@@ -182,16 +182,17 @@ class TestPruning:
         assert "offset bigint" in text
 
 
-class TestPlaces:
-    @pytest.fixture(scope="class")
-    def stream(self, broker: Broker) -> str:
-        """Ten messages, five of them at another second."""
-        name = name_for("places")
-        publish_to(broker, name, [b"%d" % n for n in range(5)])
-        time.sleep(1.1 - time.time() % 1)
-        publish_to(broker, name, [b"%d" % n for n in range(5, 10)])
-        return name
+@pytest.fixture(scope="module")
+def stream(broker: Broker) -> str:
+    """Ten messages, five of them at another second."""
+    name = name_for("places")
+    publish_to(broker, name, [b"%d" % n for n in range(5)])
+    time.sleep(1.1 - time.time() % 1)
+    publish_to(broker, name, [b"%d" % n for n in range(5, 10)])
+    return name
 
+
+class TestPlaces:
     @pytest.mark.parametrize(
         ("options", "expected"),
         [

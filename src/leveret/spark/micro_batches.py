@@ -69,8 +69,9 @@ class MicroBatches(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = {name: ends.end for name, ends in self._streams.ends(self._streams.find()).items()}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        ends = self._streams.ends(self._target or self._streams.find())
+        ends = self._streams.ends(self._streams.find() if self._target is None else self._target)
         start = dict(start)
+        self._tell_deleted([name for name in start if name not in ends])
         for name, one in ends.items():
             if name not in start:
                 # A partition that is new: all of it.
@@ -105,18 +106,26 @@ class MicroBatches(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         names = self._streams.find()
-        gone = [name for name in end if name not in names]
-        if gone:
-            raise SourceFailed(f"the checkpoint has offsets of {', '.join(gone)}, which is not read any more")
-        ends = self._streams.ends({name: names[name] for name in end})
+        self._tell_deleted([name for name in end if name not in names])
+        ends = self._streams.ends({name: names[name] for name in end if name in names})
         ranges = []
-        for name, stop in end.items():
-            first = start.get(name, ends[name].first)
+        for name in ends:
+            # A stream that is new is read from its first message on.
+            first, stop = start.get(name, 0), end[name]
             if first < ends[name].first and first < stop:
                 first = self._after_loss(name, first, ends[name])
             ranges.append(Range(name, names[name], first, max(first, stop)))
         ranges = [one for one in ranges if len(one) > 0]
         return list(cut(ranges, self._options["maxRecordsPerPartition"], self._options["minPartitions"]))
+
+    def _tell_deleted(self, names: list[str]) -> None:
+        """Streams that the checkpoint knows and that are not among those that are read now."""
+        if not names:
+            return
+        text = f"the checkpoint has offsets of {', '.join(names)}, which is not read any more: deleted, or not in the options"
+        if self._options["failOnDataLoss"]:
+            raise DataLoss(f"{text}; begin with a new checkpoint, or go on without with failOnDataLoss=false")
+        log.warning("%s; the query goes on without, as failOnDataLoss=false says", text)
 
     def _after_loss(self, name: str, asked: int, ends: Ends) -> int:
         text = (

@@ -17,6 +17,7 @@ __all__ = ["ANY", "READ", "WRITE", "OptionSpec", "read_options"]
 
 ANY, READ, WRITE = "any", "read", "write"
 
+WRITE_ID_BYTES_MAX = 200
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SPAN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d|seconds?|minutes?|hours?|days?)\s*")
 
@@ -74,6 +75,19 @@ def _names(value: str) -> tuple[str, ...]:
 def _pattern(value: str) -> str:
     re.compile(value)
     return _text(value)
+
+
+def _write_id(value: str) -> str:
+    # Names and ids of at most 255 octets are made of it.
+    if not 0 < len(value.encode()) <= WRITE_ID_BYTES_MAX:
+        raise ValueError
+    return value
+
+
+def _group(value: str) -> str:
+    if not 0 < len(value.encode()) <= 255:
+        raise ValueError
+    return value
 
 
 def _priority(value: str) -> int:
@@ -155,9 +169,7 @@ SPECS = (
     OptionSpec("minPartitions", READ, _above_zero, None, _COUNT, "cut ranges until there are so many tasks"),
     OptionSpec("maxRecordsPerPartition", READ, _above_zero, 500_000, _COUNT, "messages in one task"),
     OptionSpec("failOnDataLoss", READ, _flag, True, _YES_NO, "an error, or a warning, if retention was faster"),
-    OptionSpec(
-        "groupName", READ, _text, None, "1 to 255 octets", "how far we are is stored under this name after each batch"
-    ),
+    OptionSpec("groupName", READ, _group, None, "1 to 255 octets", "how far we are is stored under this name after each batch"),
     OptionSpec("limit", READ, _above_zero, None, _COUNT, "of a queue's messages, not more than these"),
     OptionSpec(
         "exchange",
@@ -173,31 +185,10 @@ SPECS = (
     OptionSpec("priority", WRITE, _priority, None, "0 to 255", "of rows without a column `priority`"),
     OptionSpec("contentType", WRITE, _text, None, "a text", "of rows without a column `content_type`"),
     OptionSpec("confirmTimeout", WRITE, _span, 60.0, _TIME, "how long a message may wait for its confirm"),
-    OptionSpec(
-        "writeId",
-        WRITE,
-        _text,
-        None,
-        "a text",
-        "the same for each attempt to write the same rows: what was published is known then",
-    ),
-    OptionSpec(
-        "badRows",
-        WRITE,
-        _one_of("fail", "divert"),
-        "fail",
-        '"fail" or "divert"',
-        "what happens to rows that cannot be published",
-    ),
-    OptionSpec(
-        "badRowsPath",
-        WRITE,
-        _text,
-        None,
-        "a folder that all executors can write to",
-        "where diverted rows go, with a column `error`",
-    ),
-)
+    OptionSpec("writeId", WRITE, _write_id, None, f"a text of 1 to {WRITE_ID_BYTES_MAX} octets", "the same for each attempt to write the same rows: what was published is known then"),
+    OptionSpec("badRows", WRITE, _one_of("fail", "divert"), "fail", '"fail" or "divert"', "what happens to rows that cannot be published"),
+    OptionSpec("badRowsPath", WRITE, _text, None, "a folder that all executors can write to", "where diverted rows go, with a column `error`"),
+)  # fmt: skip
 
 # What Spark itself adds.
 SPARKS = {"path", "checkpointlocation", "queryname", "outputmode"}

@@ -36,6 +36,8 @@ BATCH_ROWS, BATCH_BYTES = 10_000, 32 * 1024 * 1024
 # A queue that has given nothing for so long has nothing for us.
 QUIET_S = 0.5
 NEVER = (1 << 64) - 1
+# AMQP has no larger one; a batch is not larger either then.
+PREFETCH_MAX = 65_535
 BATCHES = "batches"
 
 
@@ -108,7 +110,7 @@ class QueueDrain(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._held.clear()
             channel = self._channel = await connection.channel()
         # A fresh allowance for each batch: it ends with what it has got.
-        await channel.prefetch(self._most)
+        await channel.prefetch(min(self._most, PREFETCH_MAX))
         sink, come = Sink(f"leveret-drain-{number}".encode()), asyncio.Event()
         sink.wake = come.set
         channel.on_end(lambda reason: come.set())
@@ -154,7 +156,7 @@ class QueueDrain(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     delivery.ack(multiple=True)
             if self._channel is not None and self._channel.is_open:
                 # The broker has read the acks when it has answered this.
-                await self._channel.prefetch(self._most)
+                await self._channel.prefetch(min(self._most, PREFETCH_MAX))
 
         if deliveries:
             self._broker.run(ack, f"acknowledging messages of {self._queue!r}")
