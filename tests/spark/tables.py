@@ -27,7 +27,7 @@ def options_for(broker: Any, options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in {**places, **options}.items() if value is not None}
 
 
-def source(spark: Any, broker: Any, stream: str | None = None, **options: Any) -> Any:
+def source(spark: Any, broker: Any, stream: str | None = None, /, **options: Any) -> Any:
     """A table of a stream, or of what the options say."""
     reader = spark.read.format("leveret").options(**options_for(broker, options))
     return reader.load() if stream is None else reader.load(stream)
@@ -37,7 +37,7 @@ def offsets(table: Any) -> list[int]:
     return sorted(row.offset for row in table.select("offset").collect())
 
 
-def live(spark: Any, broker: Any, stream: str | None = None, **options: Any) -> Any:
+def live(spark: Any, broker: Any, stream: str | None = None, /, **options: Any) -> Any:
     """The same as it grows."""
     reader = spark.readStream.format("leveret").options(**options_for(broker, options))
     return reader.load() if stream is None else reader.load(stream)

@@ -46,18 +46,19 @@ def test_a_query_waits_for_enough_messages_but_not_for_ever(
     query = to_files(live(spark, broker, stream, startingOffsets="earliest", **options), tmp_path, processingTime="100 milliseconds")
     try:
         begun = time.monotonic()
-        while not checkpoint_offsets(tmp_path):
+        # Spark begins a query with a batch in any case; this one has nothing in it.
+        while {stream: 10} not in (ends := checkpoint_offsets(tmp_path)):
+            assert ends in ([], [{stream: 0}])
             assert time.monotonic() - begun < 40, "it waits for ever"
             time.sleep(0.1)
         waited = time.monotonic() - begun
         assert waited > 3, f"it did not wait for more: {waited:.1f} s"
-        assert checkpoint_offsets(tmp_path) == [{stream: 10}]
         publish(stream, [b""] * 120)
         begun = time.monotonic()
-        while len(checkpoint_offsets(tmp_path)) < 2:
+        while {stream: 130} not in checkpoint_offsets(tmp_path):
             assert time.monotonic() - begun < 20
             time.sleep(0.1)
-        assert checkpoint_offsets(tmp_path)[1] == {stream: 130}
+        assert len(checkpoint_offsets(tmp_path)) <= 3
     finally:
         query.stop()
 

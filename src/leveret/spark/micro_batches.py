@@ -43,6 +43,8 @@ class MicroBatches(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # For Trigger.AvailableNow: where it ends.
         self._target: dict[str, int] | None = None
         self._latest: dict[str, int] = {}
+        # Up to where the broker was told that we are.
+        self._told: dict[str, int] | None = None
         self._last_batch_at = time.monotonic()
 
     # ---- on the driver
@@ -56,9 +58,9 @@ class MicroBatches(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if offset < ends[name].first:
                     found[name] = self._after_loss(name, offset, ends[name])
                 elif offset > ends[name].end:
-                    raise InvalidOption(
-                        f"startingOffsets of {name!r} is {offset}, and the stream ends at {ends[name].end}"
-                    )
+                    raise InvalidOption(f"startingOffsets of {name!r} is {offset}, and the stream ends at {ends[name].end}")
+        # Nothing was read yet that could be told.
+        self._told = dict(found)
         return found
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -70,6 +72,9 @@ class MicroBatches(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         ends = self._streams.ends(self._streams.find() if self._target is None else self._target)
+        # Whatever Spark goes on from is committed. It says so itself only with the next batch, and so of the last one of a
+        # query never.
+        self.commit(start)
         start = dict(start)
         self._tell_deleted([name for name in start if name not in ends])
         for name, one in ends.items():
@@ -139,10 +144,11 @@ class MicroBatches(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, int]) -> None:
         group = self._options["groupName"]
-        if group is None:
+        if group is None or end == self._told:
             return
         try:
             self._streams.store(group, end)
+            self._told = dict(end)
         except SourceFailed as error:
             # The checkpoint is what counts: this is for people to look at, and comes again with the next batch.
             log.warning("not told to the broker: %s", error)

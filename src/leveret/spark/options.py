@@ -214,7 +214,7 @@ def read_options(given: Mapping[str, str], side: str) -> dict[str, Any]:
             shown = "..." if spec.name in ("password", "url") else repr(text)
             raise InvalidOption(f"the option {spec.name} is {shown}; it must be {spec.allowed}") from None
     if side == READ and given.get("path") and found["stream"] is None:
-        found["stream"] = (given["path"],)
+        found["stream"] = _names(given["path"])
     return found
 
 

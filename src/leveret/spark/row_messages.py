@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from leveret.client.message import Message
+from leveret.client.message import Message, written_properties
 from leveret.core.client.header_text import headers_from_json
 from leveret.core.field_types import Int64
 from leveret.spark.errors import InvalidOption
@@ -51,6 +51,7 @@ TYPES = {
     "headers": ("map<string,string>",),
     PUBLISHING_ID: ("bigint", "int"),
 }
+ODD = ("headers", "headers_json", "delivery_mode", "priority", "expiration", "message_timestamp")
 # Where a message was lies behind it: the next stream has offsets of its own.
 FORGOTTEN = ("x-stream-offset", "x-stream-timestamp")
 PRODUCER_HEADER, ID_HEADER = "x-producer-name", "x-publishing-id"
@@ -126,7 +127,18 @@ class RowMessages:
         if message.content_type is None:
             message.content_type = options["contentType"]
         _check_texts(message)
+        if self._is_odd(columns):
+            # So that what cannot be written is found here, with its row, before anything is published.
+            try:
+                written_properties(message.properties(), message.headers, message.message_id or "")
+            except TypeError as error:
+                raise ValueError(str(error)) from None
         return message
+
+    @staticmethod
+    def _is_odd(columns: Mapping[str, list[Any]]) -> bool:
+        """Whether there are columns whose values may be such as no message can have."""
+        return any(name in columns for name in ODD)
 
     def _headers(self, cell: Any, number: int) -> dict[str, Any]:
         exact = cell("headers_json")
