@@ -1,5 +1,5 @@
-"""What jobs need of a stream that read it in ranges and keep their place elsewhere: when each message came, and how far they
-are, told to the broker for people to see."""
+"""What jobs need of a stream that read it in ranges and keep their place elsewhere: when each message came, and how far
+they are, told to the broker for people to see."""
 
 import time
 

@@ -1,7 +1,7 @@
 """One Spark session for all tests of this folder, and brokers to read and write.
 
-Without PySpark the folder is skipped. Starting Spark takes seconds, so there is one session; when the tests are through,
-everything that it started has ended. A test that changes a setting of the session puts it back (`settings`)."""
+Without PySpark the folder is skipped. Starting Spark takes seconds, so there is one session; when tests are through,
+all that it started has ended. A test that changes a setting of the session puts it back (`settings`)."""
 
 from __future__ import annotations
 

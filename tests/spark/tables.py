@@ -1,4 +1,4 @@
-"""Reading and writing through the connector as tests do it: short, and with what the broker itself counted beside it."""
+"""Reading and writing through the connector as tests do it: short, and beside it what the broker itself counted."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def live(spark: Any, broker: Any, stream: str | None = None, /, **options: Any) 
 
 
 def to_files(table: Any, folder: Path, **trigger: Any) -> Any:
-    """A query that writes Parquet files into folder/out, with its checkpoint beside it. All that there is, if no trigger
-    is given."""
+    """A query that writes Parquet files into folder/out, with its checkpoint beside it. All that there is, if no
+    trigger is given."""
     writer = table.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
     return writer.trigger(**(trigger or {"availableNow": True})).start(str(folder / "out"))
 
@@ -66,7 +66,7 @@ def publish_rows(table: Any, broker: Any, **options: Any) -> None:
 
 def failure(call: Callable[[], Any]) -> str:
     """What a call that must fail says."""
-    with pytest.raises(Exception) as raised:  # noqa: PT011  # Spark wraps what is raised in many ways
+    with pytest.raises(Exception) as raised:  # Spark wraps what is raised in many ways.
         call()
     return str(raised.value)
 

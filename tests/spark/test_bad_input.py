@@ -11,23 +11,32 @@ import pytest
 from leveret.testing import Broker
 from tests.conformance.server_process import free_port
 from tests.spark.conftest import Publish
-from tests.spark.tables import failure, finish, live, name_for, publish_rows, source, to_files
+from tests.spark.tables import failure, finish, live, publish_rows, source, to_files
 
 
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({}, "one of the options stream, superStream, streamPattern and queue says what is read; none of them is given"),
+        (
+            {},
+            "one of the options stream, superStream, streamPattern and queue says what is read; none of them is given",
+        ),
         ({"stream": "a", "superStream": "b"}, "stream and superStream is given"),
         ({"stream": "no-such-stream"}, "there is no stream 'no-such-stream' in the virtual host '/'"),
         ({"superStream": "no-such-super"}, "there is no super stream 'no-such-super'"),
         ({"stream": "a", "maxOffsetPerTrigger": "5"}, "there is no option 'maxoffsetpertrigger'; there are"),
         ({"stream": "a", "failOnDataLoss": "maybe"}, "the option failOnDataLoss is 'maybe'; it must be true or false"),
         ({"stream": "a", "startingOffsets": "soon"}, "the option startingOffsets has 'soon'"),
-        ({"stream": "a", "startingOffsets": "latest"}, 'startingOffsets is "latest": a batch would have nothing to read'),
+        (
+            {"stream": "a", "startingOffsets": "latest"},
+            'startingOffsets is "latest": a batch would have nothing to read',
+        ),
         ({"stream": "a", "endingOffsets": "earliest"}, 'endingOffsets is "earliest": there would be nothing to read'),
         ({"stream": "GOOD", "startingOffsets": "stored"}, 'the place "stored" takes the option groupName'),
-        ({"stream": "GOOD", "startingOffsets": '{"other": 1}'}, "the option startingOffsets names other, which is not read"),
+        (
+            {"stream": "GOOD", "startingOffsets": '{"other": 1}'},
+            "the option startingOffsets names other, which is not read",
+        ),
         ({"stream": "QUEUE"}, "is a queue and no stream: read it with the option queue"),
         ({"stream": "GOOD", "url": "amqp://guest:guest@127.0.0.1:PORT/no-such-vhost"}, "no-such-vhost"),
     ],
@@ -49,12 +58,17 @@ def test_reading(spark: Any, broker: Broker, publish: Publish, options: dict[str
     [
         ({"stream": "no-such-stream"}, "there is no stream 'no-such-stream'"),
         ({"stream": "a", "endingOffsets": "latest"}, "the option endingOffsets is for batches"),
-        ({"stream": "a", "minOffsetsPerTrigger": 9, "maxOffsetsPerTrigger": 5}, "minOffsetsPerTrigger is 9, which is above"),
+        (
+            {"stream": "a", "minOffsetsPerTrigger": 9, "maxOffsetsPerTrigger": 5},
+            "minOffsetsPerTrigger is 9, which is above",
+        ),
         ({"stream": "good", "startingOffsets": "500"}, "startingOffsets of 'good' is 500, and the stream ends at"),
     ],
     ids=str,
 )
-def test_streaming(spark: Any, broker: Broker, publish: Publish, tmp_path: Path, options: dict[str, Any], why: str) -> None:
+def test_streaming(
+    spark: Any, broker: Broker, publish: Publish, tmp_path: Path, options: dict[str, Any], why: str
+) -> None:
     publish("good", [b""])
     assert why in failure(lambda: finish(to_files(live(spark, broker, **options), tmp_path)))
 

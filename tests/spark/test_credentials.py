@@ -91,30 +91,9 @@ def test_no_plan_and_no_error_has_it(
 
 def test_nothing_that_spark_writes_has_it(guarded: Broker, tmp_path: Path) -> None:
     """Logs, with everything in them, event logs and checkpoints, of a program of its own."""
-    script = f"""
-import os
-from leveret.spark.pipeline.session import open_session
-os.makedirs({str(tmp_path / "events")!r})
-spark = open_session("secrets", "local[2]", {{"spark.eventLog.enabled": "true", "spark.eventLog.dir": {str(tmp_path / "events")!r},
-    "spark.ui.enabled": "true", "spark.ui.port": "0", "spark.eventLog.compress": "false"}})
-spark.sparkContext.setLogLevel("INFO")
-options = {{"url": {url_of(guarded, f"ann:{CANARY}")!r}}}
-others = {{"url": {url_of(guarded)!r}, "user": "ann", "password": {CANARY!r}}}
-for given in (options, others):
-    table = spark.read.format("leveret").options(**given).load("guarded").where("offset > 2")
-    assert table.count() == 7
-    table.selectExpr("body").write.format("leveret").options(**given).option("routingKey", "copies").mode("append").save()
-    query = (spark.readStream.format("leveret").options(**given).option("startingOffsets", "earliest").option("groupName", "g").load("guarded")
-        .selectExpr("body").writeStream.format("leveret").options(**given).option("routingKey", "copies")
-        .option("checkpointLocation", {str(tmp_path)!r} + "/checkpoint-" + str(len(given))).trigger(availableNow=True).start())
-    query.awaitTermination(60)
-    try:
-        spark.read.format("leveret").options(**given).load("missing").collect()
-    except Exception as error:
-        print("FAILED AS IT SHOULD", error)
-spark.stop()
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=110, check=False)
+    program = Path(__file__).with_name("program_secrets.py")
+    command = [sys.executable, str(program), f"{guarded.host}:{guarded.port}", "ann", CANARY, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "INFO" in done.stderr
     assert "FAILED AS IT SHOULD" in done.stdout
@@ -126,5 +105,6 @@ spark.stop()
     assert any(path.parent.name == "offsets" for path in written)
     found = [str(path) for path in written if CANARY.encode() in path.read_bytes()]
     assert not found, found
-    kinds = {json.loads(line)["Event"] for path in (tmp_path / "events").rglob("*") if path.is_file() for line in path.read_text().splitlines() if line.startswith("{")}
+    events = [path.read_text() for path in (tmp_path / "events").rglob("*") if path.is_file()]
+    kinds = {json.loads(line)["Event"] for text in events for line in text.splitlines() if line.startswith("{")}
     assert any("SQLExecutionStart" in kind for kind in kinds)

@@ -63,11 +63,11 @@ def test_messages_are_held_until_the_batch_is_committed(
 
 def test_it_goes_on_as_messages_come(spark: Any, broker: Broker, publish: Publish, tmp_path: Path) -> None:
     queue = name_for("drained")
-    publish(queue, [], queue_type="quorum")
+    publish(queue, [], queue_type="classic")
     query = to_files(live(spark, broker, queue=queue, columns="body"), tmp_path, processingTime="200 milliseconds")
     try:
         for first in (0, 50):
-            publish(queue, [b"%d" % number for number in range(first, first + 50)], queue_type="quorum")
+            publish(queue, [b"%d" % number for number in range(first, first + 50)], queue_type="classic")
             until = time.monotonic() + WAIT_S
             while sum(progress.numInputRows for progress in query.recentProgress) < first + 50:
                 assert time.monotonic() < until

@@ -23,13 +23,26 @@ from tests.spark.tables import failure, name_for, publish_rows, source
 def test_it_shows_all_and_changes_nothing(spark: Any, broker: Broker, publish: Publish) -> None:
     queue = name_for("waiting")
     headers = {"tenant": "a", "n": 5, "at": Timestamp(1_700_000_000), "list": [1, {"x": None}]}
-    first = Message(body=b"\x00\xff", headers=headers, message_id="m", priority=4, timestamp=1_700_000_001, content_type="text/plain")
+    first = Message(
+        body=b"\x00\xff",
+        headers=headers,
+        message_id="m",
+        priority=4,
+        timestamp=1_700_000_001,
+        content_type="text/plain",
+    )
     publish(queue, [first, *(b"%d" % number for number in range(2500))], queue_type="classic")
     before = Api(broker).ask("GET", f"/queues/%2F/{queue}").body
     rows = source(spark, broker, queue=queue).orderBy("offset").collect()
     assert [row.body for row in rows[1:]] == [b"%d" % number for number in range(2500)]
     row = rows[0]
-    assert (row.body, row.message_id, row.priority, row.content_type, row.stream) == (b"\x00\xff", "m", 4, "text/plain", queue)
+    assert (row.body, row.message_id, row.priority, row.content_type, row.stream) == (
+        b"\x00\xff",
+        "m",
+        4,
+        "text/plain",
+        queue,
+    )
     assert (row.exchange, row.routing_key) == ("", queue)
     assert row.message_timestamp.astimezone(UTC) == datetime.fromtimestamp(1_700_000_001, UTC)
     assert abs(row.timestamp.astimezone(UTC) - datetime.now(UTC)).total_seconds() < 600
@@ -51,18 +64,22 @@ def test_dead_letters_with_sql(spark: Any, broker: Broker, publish: Publish) -> 
     graves, work = name_for("graves"), name_for("work")
     publish(graves, [Message(headers={"x-first-death-reason": 5, "x-death": "nonsense"})], queue_type="classic")
     with blocking.connect(broker.url) as connection:
-        connection.topology.declare(Queue(work, message_ttl_ms=1, dead_letter_exchange="", dead_letter_routing_key=graves))
+        connection.topology.declare(
+            Queue(work, message_ttl_ms=1, dead_letter_exchange="", dead_letter_routing_key=graves)
+        )
         for _ in range(3):
             connection.producer().publish(b"late", routing_key=work)
     broker.queue(graves).expect(4)
     source(spark, broker, queue=graves).createOrReplaceTempView("deadletters")
-    found = spark.sql("select last_death_reason, last_death_queue, count(*), sum(death_count) from deadletters group by 1, 2")
+    found = spark.sql(
+        "select last_death_reason, last_death_queue, count(*), sum(death_count) from deadletters group by 1, 2"
+    )
     assert {tuple(row) for row in found.collect()} == {("expired", work, 3, 3), (None, None, 1, None)}
 
 
 def test_columns_and_limit(spark: Any, broker: Broker, publish: Publish) -> None:
     queue = name_for("waiting")
-    publish(queue, [b"%d" % number for number in range(30)], queue_type="quorum")
+    publish(queue, [b"%d" % number for number in range(30)], queue_type="classic")
     table = source(spark, broker, queue=queue, columns="body", limit=7)
     assert [row.body for row in table.collect()] == [b"%d" % number for number in range(7)]
     assert source(spark, broker, queue=queue).where("cast(body as string) = '11'").count() == 1

@@ -57,7 +57,9 @@ def test_reading(spark: Any, rabbit: Rabbit) -> None:
     assert rows[0].message_timestamp is not None
     cut = source(spark, rabbit, "orders", startingOffsets="10", endingOffsets="50", minPartitions=2, columns="offset")
     assert offsets(cut) == list(range(10, 50))
-    assert offsets(source(spark, rabbit, "orders", columns="offset").where("offset between 5 and 9")) == list(range(5, 10))
+    assert offsets(source(spark, rabbit, "orders", columns="offset").where("offset between 5 and 9")) == list(
+        range(5, 10)
+    )
     text = failure(lambda: source(spark, rabbit, "orders", startingOffsets="stored", groupName="g").collect())
     assert "only Leveret stores offsets of AMQP consumers" in text
 

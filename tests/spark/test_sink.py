@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -14,6 +16,8 @@ from leveret.client.topology import Binding, Exchange, Queue
 from leveret.testing import Broker
 from tests.spark.conftest import Publish, publish_to
 from tests.spark.tables import failure, finish, live, name_for, options_for, publish_rows, source
+
+PROGRAM = Path(__file__).with_name("program_retries.py")
 
 
 def make(broker: Broker, *streams: str) -> None:
@@ -42,13 +46,36 @@ class TestTables:
             timestamp'2026-01-02 03:04:05' as message_timestamp, '60000' as expiration, 'c' as correlation_id"""
         )
         publish_rows(table, broker)
-        publish_rows(rows(spark, 1), broker, exchange=exchange, routingKey="orders.fr", priority=9, persistent="false", contentType="text/plain")
+        publish_rows(
+            rows(spark, 1),
+            broker,
+            exchange=exchange,
+            routingKey="orders.fr",
+            priority=9,
+            persistent="false",
+            contentType="text/plain",
+        )
         first, second = source(spark, broker, stream).orderBy("offset").collect()
-        assert (first.body, first.exchange, first.routing_key, first.message_id) == (b'{"n": 1}', exchange, "orders.de", "m-1")
-        assert (first.content_type, first.priority, first.expiration, first.correlation_id) == ("application/json", 3, "60000", "c")
+        assert (first.body, first.exchange, first.routing_key, first.message_id) == (
+            b'{"n": 1}',
+            exchange,
+            "orders.de",
+            "m-1",
+        )
+        assert (first.content_type, first.priority, first.expiration, first.correlation_id) == (
+            "application/json",
+            3,
+            "60000",
+            "c",
+        )
         assert (first.headers["tenant"], first.headers["none"], first.delivery_mode) == ("a", None, 2)
         assert first.message_timestamp.isoformat().startswith("2026-01-02T03:04:05")
-        assert (second.routing_key, second.priority, second.delivery_mode, second.content_type) == ("orders.fr", 9, 1, "text/plain")
+        assert (second.routing_key, second.priority, second.delivery_mode, second.content_type) == (
+            "orders.fr",
+            9,
+            1,
+            "text/plain",
+        )
         assert second.message_id.startswith("spark-")
 
     def test_written_again_with_its_id(self, spark: Any, broker: Broker) -> None:
@@ -65,37 +92,23 @@ class TestTables:
         """Where tasks have other rows the next time: each row says itself what it is."""
         stream = name_for("own")
         make(broker, stream)
-        query = "select cast(id as string) as body, concat('p', id % 3) as producer_name, id as publishing_id from range({})"
-        publish_rows(spark.sql(query.format(50)).repartition(1).sortWithinPartitions("publishing_id"), broker, routingKey=stream)
-        publish_rows(spark.sql(query.format(60)).repartition(1).sortWithinPartitions("publishing_id"), broker, routingKey=stream)
+        ids = "concat('p', id % 3) as producer_name, id as publishing_id"
+        query = f"select cast(id as string) as body, {ids} from range({{}})"
+        publish_rows(
+            spark.sql(query.format(50)).repartition(1).sortWithinPartitions("publishing_id"), broker, routingKey=stream
+        )
+        publish_rows(
+            spark.sql(query.format(60)).repartition(1).sortWithinPartitions("publishing_id"), broker, routingKey=stream
+        )
         assert values(spark, broker, stream) == list(range(60))
 
     def test_a_task_that_is_run_again(self, broker: Broker, publish: Publish, tmp_path: Path) -> None:
         """A task dies when it has published everything; Spark runs it once more. Spark runs a task just once in the
         session of the other tests, so this has a process of its own."""
-        import subprocess
-        import sys
-
         stream = name_for("retried")
         publish(stream, [])
-        script = f"""
-import os
-from leveret.spark.pipeline.session import open_session
-spark = open_session("retries", "local[2,4]")
-flag = {str(tmp_path / "died")!r}
-def once(batches):
-    yield from batches
-    from pyspark import TaskContext
-    if TaskContext.get().partitionId() == 1 and not os.path.exists(flag):
-        # Everything before was handed over; give the writer time to publish it.
-        open(flag, "w").close()
-        raise RuntimeError("this task dies once")
-table = spark.range(0, 30000, 1, 2).selectExpr("cast(id as string) as body").mapInArrow(once, "body string")
-table.write.format("leveret").option("url", {broker.url!r}).option("routingKey", {stream!r}).mode("append").save()
-assert os.path.exists(flag)
-spark.stop()
-"""
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=110, check=False)
+        command = [sys.executable, str(PROGRAM), broker.url, stream, str(tmp_path / "died")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
         found = broker.queue(stream).messages()
         assert len(found) == 30_000
@@ -109,11 +122,27 @@ spark.stop()
         make(broker, stream)
         one = rows(spark, 1)
         cases = [
-            (one.withColumnRenamed("body", "text"), {"routingKey": stream}, "a column body (or value) must be there; there are text"),
-            (one.selectExpr("body", "1 as colour"), {"routingKey": stream}, "nobody knows what the columns colour are for"),
-            (one.selectExpr("1 as body"), {"routingKey": stream}, "the column body is int; it must be binary or string"),
+            (
+                one.withColumnRenamed("body", "text"),
+                {"routingKey": stream},
+                "a column body (or value) must be there; there are text",
+            ),
+            (
+                one.selectExpr("body", "1 as colour"),
+                {"routingKey": stream},
+                "nobody knows what the columns colour are for",
+            ),
+            (
+                one.selectExpr("1 as body"),
+                {"routingKey": stream},
+                "the column body is int; it must be binary or string",
+            ),
             (one, {}, "a column routing_key or the option routingKey must be there"),
-            (one.selectExpr("body", "'p' as producer_name"), {"routingKey": stream}, "producer_name and publishing_id go together"),
+            (
+                one.selectExpr("body", "'p' as producer_name"),
+                {"routingKey": stream},
+                "producer_name and publishing_id go together",
+            ),
             (one, {"routingKey": stream, "badRows": "divert"}, 'badRows="divert" and badRowsPath go together'),
             (one, {"routingKey": stream, "startingOffsets": "earliest"}, "'startingOffsets' is for reading alone"),
         ]
@@ -141,7 +170,11 @@ spark.stop()
         table = spark.range(0, count, 1, 2).selectExpr("concat(cast(id as string), '.', repeat('x', 500)) as body")
         publish_rows(table, lasting, routingKey="out")
         restarting.join()
-        found = source(spark, lasting, "out", columns="body").selectExpr("split(cast(body as string), '[.]')[0] as n").collect()
+        found = (
+            source(spark, lasting, "out", columns="body")
+            .selectExpr("split(cast(body as string), '[.]')[0] as n")
+            .collect()
+        )
         assert sorted(int(row.n) for row in found) == list(range(count))
 
 
@@ -155,15 +188,17 @@ class TestQueries:
 
     def start(self, spark: Any, broker: Broker, streams: tuple[str, str], checkpoint: Path, **options: Any) -> Any:
         first, second = streams
-        table = live(spark, broker, first, startingOffsets="earliest", maxOffsetsPerTrigger=60, columns="body", minPartitions=2)
+        table = live(
+            spark, broker, first, startingOffsets="earliest", maxOffsetsPerTrigger=60, columns="body", minPartitions=2
+        )
         writer = table.writeStream.format("leveret").options(**options_for(broker, {"routingKey": second, **options}))
         return writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
 
     def test_a_batch_that_is_run_again(
         self, spark: Any, broker: Broker, streams: tuple[str, str], tmp_path: Path
     ) -> None:
-        """It was published, and the query ended before Spark had noted that: the batch comes again. The negative control is
-        a new checkpoint, which is another query."""
+        """It was published, and the query ended before Spark had noted that: the batch comes again. The negative
+        control is a new checkpoint, which is another query."""
         finish(self.start(spark, broker, streams, tmp_path / "a"))
         assert values(spark, broker, streams[1]) == list(range(200))
         commits = sorted((tmp_path / "a" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
@@ -176,7 +211,9 @@ class TestQueries:
         finish(self.start(spark, broker, streams, tmp_path / "b"))
         assert len(values(spark, broker, streams[1])) == 400
 
-    def test_complete_mode_is_refused(self, spark: Any, broker: Broker, streams: tuple[str, str], tmp_path: Path) -> None:
+    def test_complete_mode_is_refused(
+        self, spark: Any, broker: Broker, streams: tuple[str, str], tmp_path: Path
+    ) -> None:
         counted = live(spark, broker, streams[0]).groupBy("routing_key").count()
         table = counted.selectExpr("cast(count as string) as body")
         writer = table.writeStream.format("leveret").options(**options_for(broker, {"routingKey": streams[1]}))

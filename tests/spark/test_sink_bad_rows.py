@@ -16,12 +16,30 @@ from tests.spark.tables import failure, name_for, publish_rows, source
 # A row, and a part of what is said about it. The key GOOD leads to a stream.
 BAD = {
     "unroutable": ("'u' as body, '' as exchange, 'nobody-listens' as routing_key, '{}' as headers_json", "no queue"),
-    "unknown exchange": ("'e' as body, 'no-such-exchange' as exchange, 'GOOD' as routing_key, '{}' as headers_json", "no-such-exchange"),
-    "long key": ("'k' as body, '' as exchange, repeat('k', 256) as routing_key, '{}' as headers_json", "its routing_key has 256 octets"),
-    "no headers": ("'h' as body, '' as exchange, 'GOOD' as routing_key, 'nonsense' as headers_json", "the headers are no JSON"),
-    "large number": ("'n' as body, '' as exchange, 'GOOD' as routing_key, '{\"n\": 99999999999999999999}' as headers_json", "does not fit in 64 bits"),
-    "no body": ("cast(null as string) as body, '' as exchange, 'GOOD' as routing_key, '{}' as headers_json", "its body is null"),
-    "no key": ("'k' as body, '' as exchange, cast(null as string) as routing_key, '{}' as headers_json", "its routing_key is null"),
+    "unknown exchange": (
+        "'e' as body, 'no-such-exchange' as exchange, 'GOOD' as routing_key, '{}' as headers_json",
+        "no-such-exchange",
+    ),
+    "long key": (
+        "'k' as body, '' as exchange, repeat('k', 256) as routing_key, '{}' as headers_json",
+        "its routing_key has 256 octets",
+    ),
+    "no headers": (
+        "'h' as body, '' as exchange, 'GOOD' as routing_key, 'nonsense' as headers_json",
+        "the headers are no JSON",
+    ),
+    "large number": (
+        "'n' as body, '' as exchange, 'GOOD' as routing_key, '{\"n\": 99999999999999999999}' as headers_json",
+        "does not fit in 64 bits",
+    ),
+    "no body": (
+        "cast(null as string) as body, '' as exchange, 'GOOD' as routing_key, '{}' as headers_json",
+        "its body is null",
+    ),
+    "no key": (
+        "'k' as body, '' as exchange, cast(null as string) as routing_key, '{}' as headers_json",
+        "its routing_key is null",
+    ),
 }
 
 
@@ -30,7 +48,9 @@ def bad_row(spark: Any, name: str, stream: str) -> Any:
 
 
 def good_rows(spark: Any, stream: str) -> Any:
-    return spark.range(5).selectExpr("cast(id as string) as body", "'' as exchange", f"'{stream}' as routing_key", "'{}' as headers_json")
+    return spark.range(5).selectExpr(
+        "cast(id as string) as body", "'' as exchange", f"'{stream}' as routing_key", "'{}' as headers_json"
+    )
 
 
 @pytest.mark.parametrize("name", ["unroutable", "unknown exchange", "long key"])
@@ -71,7 +91,9 @@ def test_a_row_that_failed_is_there_when_the_cause_is_mended(spark: Any, broker:
     with blocking.connect(broker.url) as connection:
         connection.topology.declare(Exchange(exchange, "direct"))
         connection.topology.declare(Binding(exchange, stream, "a"))
-        table = spark.range(0, 3000, 1, 1).selectExpr("cast(id as string) as body", "if(id = 1500, 'b', 'a') as routing_key")
+        table = spark.range(0, 3000, 1, 1).selectExpr(
+            "cast(id as string) as body", "if(id = 1500, 'b', 'a') as routing_key"
+        )
         text = failure(lambda: publish_rows(table, broker, exchange=exchange, writeId="load"))
         assert "row 1500 of task 0 (routing_key 'b')" in text
         connection.topology.declare(Binding(exchange, stream, "b"))

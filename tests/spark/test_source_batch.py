@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pika
@@ -107,7 +111,13 @@ class TestColumns:
         assert full.headers["timestamp"] == "2023-11-14T22:13:20Z"
         assert json.loads(full.headers["alike"]) == {"!table": {"!bytes": "AAAA"}}
         assert set(full.headers) == set(HEADERS)
-        assert (plain.body, plain.headers, plain.headers_json, plain.priority, plain.cluster_id) == (b"", None, None, None, None)
+        assert (plain.body, plain.headers, plain.headers_json, plain.priority, plain.cluster_id) == (
+            b"",
+            None,
+            None,
+            None,
+            None,
+        )
         assert (third.cluster_id, third.message_id, third.delivery_mode) == ("old", None, None)
         # And back: what was read can be written as it is, and is the same when it is read again.
         publish_rows(source(spark, broker, first).drop("routing_key", "exchange"), broker, routingKey=second)
@@ -192,6 +202,12 @@ def stream(broker: Broker) -> str:
     return name
 
 
+def second_of(broker: Broker, stream: str, offset: int) -> int:
+    """The second at which a message came, in UTC."""
+    path = f"/queues/%2F/{stream}/peek?offset={offset}&count=1"
+    return int(Api(broker).ask("GET", path).body[0]["arrived_at"]) // 1000
+
+
 class TestPlaces:
     @pytest.mark.parametrize(
         ("options", "expected"),
@@ -216,9 +232,10 @@ class TestPlaces:
     def test_where_it_begins_and_ends(
         self, spark: Any, broker: Broker, stream: str, options: dict[str, Any], expected: range
     ) -> None:
-        table = source(spark, broker, stream, columns="offset,timestamp")
-        moment = table.where("offset = 5").collect()[0].timestamp.astimezone(UTC).replace(microsecond=0).isoformat()
-        texts = {name: str(value).replace("STREAM", stream).replace("MOMENT", moment) for name, value in options.items()}
+        moment = datetime.fromtimestamp(second_of(broker, stream, 5), UTC).isoformat()
+        texts = {
+            name: str(value).replace("STREAM", stream).replace("MOMENT", moment) for name, value in options.items()
+        }
         assert offsets(source(spark, broker, stream, columns="offset", **texts)) == list(expected)
 
     def test_from_what_a_group_has_stored(self, spark: Any, broker: Broker, stream: str) -> None:
@@ -247,7 +264,9 @@ def keyed(broker: Broker) -> str:
         topology.declare(Queue(name, queue_type="stream"))
         topology.declare(Binding(name, name, "#"))
         keys = ("orders.de", "orders.fr", "payments.de")
-        connection.producer(exchange=name).publish_batch([Message(body=b"%d" % n, routing_key=keys[n % 3]) for n in range(300)])
+        connection.producer(exchange=name).publish_batch(
+            [Message(body=b"%d" % n, routing_key=keys[n % 3]) for n in range(300)]
+        )
     return name
 
 
@@ -293,3 +312,25 @@ class TestFilters:
         everything, all_read = found()
         assert rows == everything
         assert all_read == 300
+
+
+def test_filters_in_processes_of_their_own(broker: Broker, stream: str) -> None:
+    """Spark's workers are forked from a daemon, or, where there is none, started one by one. Filters are used in both,
+    with any zone of the session and of the machine."""
+    moment = 1_000_000 * second_of(broker, stream, 5)
+    program = Path(__file__).with_name("program_workers.py")
+    before = delivered(broker, stream)
+    environment = {**os.environ, "TZ": "America/New_York"}
+    command = [sys.executable, str(program), broker.url, stream, str(moment)]
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "PUSHED true\n"
+        pushed = delivered(broker, stream) - before
+        told, errors = running.communicate("go on\n", timeout=100)
+    assert running.returncode == 0, errors[-3000:]
+    assert told == "PUSHED false\n"
+    # Twice each: five by their offsets, five from the moment on, five or a few more before it; and then all of them.
+    assert 30 <= pushed <= 40
+    assert delivered(broker, stream) - before - pushed == 2 * 3 * 10

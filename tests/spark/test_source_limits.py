@@ -18,7 +18,14 @@ def test_available_now_has_a_fixed_end_and_keeps_the_limit(
     first, second = name_for("bounded"), name_for("bounded")
     publish(first, [b""] * 70)
     publish(second, [b""] * 30)
-    table = live(spark, broker, stream=f"{first},{second}", startingOffsets="earliest", maxOffsetsPerTrigger=40, columns="stream,offset")
+    table = live(
+        spark,
+        broker,
+        stream=f"{first},{second}",
+        startingOffsets="earliest",
+        maxOffsetsPerTrigger=40,
+        columns="stream,offset",
+    )
     sizes = []
 
     def more(batch: Any, number: int) -> None:
@@ -43,7 +50,9 @@ def test_a_query_waits_for_enough_messages_but_not_for_ever(
     stream = name_for("patient")
     publish(stream, [b""] * 10)
     options = {"minOffsetsPerTrigger": 100, "maxTriggerDelay": "6s", "columns": "offset"}
-    query = to_files(live(spark, broker, stream, startingOffsets="earliest", **options), tmp_path, processingTime="100 milliseconds")
+    query = to_files(
+        live(spark, broker, stream, startingOffsets="earliest", **options), tmp_path, processingTime="100 milliseconds"
+    )
     try:
         begun = time.monotonic()
         # Spark begins a query with a batch in any case; this one has nothing in it.

@@ -56,12 +56,17 @@ def test_from_the_end_and_as_it_comes(spark: Any, broker: Broker, publish: Publi
     """A query that runs: what was there before is not read, what comes is, and its progress has the lag."""
     stream = name_for("flowing")
     publish(stream, numbers(0, 5))
-    query = to_files(live(spark, broker, stream, columns="body", groupName="flow"), tmp_path, processingTime="200 milliseconds")
+    query = to_files(
+        live(spark, broker, stream, columns="body", groupName="flow"), tmp_path, processingTime="200 milliseconds"
+    )
     try:
-        wait_for("the first trigger", lambda: (tmp_path / "checkpoint" / "offsets" / "0").exists() or query.lastProgress is not None)
+        wait_for(
+            "the first trigger",
+            lambda: (tmp_path / "checkpoint" / "offsets" / "0").exists() or query.lastProgress is not None,
+        )
         for first in range(5, 35, 10):
             publish(stream, numbers(first, first + 10))
-            wait_for("what was published", lambda: rows_in(query) >= first + 5)
+            wait_for("what was published", lambda end=first + 5: rows_in(query) >= end)
         tracked = lambda: Api(broker).ask("GET", f"/stream/%2F/{stream}/tracking").body["offsets"]  # noqa: E731
         last = [progress for progress in query.recentProgress if progress.numInputRows][-1].sources[0]
         assert f'"{stream}": 35' in str(last.latestOffset) or f'"{stream}":35' in str(last.latestOffset)
@@ -77,7 +82,9 @@ def make_super_stream(broker: Broker, name: str, partitions: range) -> None:
         topology.declare(Exchange(name, "x-super-stream", arguments={"x-super-stream": True}))
         for number in partitions:
             topology.declare(Queue(f"{name}-{number}", queue_type="stream"))
-            topology.declare(Binding(name, f"{name}-{number}", str(number), arguments={"x-stream-partition-order": number}))
+            topology.declare(
+                Binding(name, f"{name}-{number}", str(number), arguments={"x-stream-partition-order": number})
+            )
 
 
 def publish_spread(broker: Broker, exchange: str, first: int, end: int) -> None:
@@ -161,7 +168,11 @@ def test_a_broker_that_is_restarted_while_it_is_read(spark: Any, lasting: Broker
     restarting.join()
     assert sorted(row.offset for row in found) == list(range(count))
     assert all(row.offset == row.number for row in found)
-    query = to_files(live(spark, lasting, "long", startingOffsets="earliest", columns="offset", maxOffsetsPerTrigger=5000), tmp_path, processingTime="0 seconds")
+    query = to_files(
+        live(spark, lasting, "long", startingOffsets="earliest", columns="offset", maxOffsetsPerTrigger=5000),
+        tmp_path,
+        processingTime="0 seconds",
+    )
     try:
         wait_for("the first batches", lambda: rows_in(query) >= 5000)
         lasting.stop()

@@ -204,8 +204,9 @@ def read_options(given: Mapping[str, str], side: str) -> dict[str, Any]:
             continue
         spec = specs.get(lower)
         if spec is None:
-            if any(one.name.lower() == lower for one in SPECS):
-                raise InvalidOption(f"the option {name!r} is for {'writing' if side == READ else 'reading'} alone")
+            others = [one.name for one in SPECS if one.name.lower() == lower]
+            if others:
+                raise InvalidOption(f"the option {others[0]!r} is for {'writing' if side == READ else 'reading'} alone")
             names = ", ".join(sorted(one.name for one in specs.values()))
             raise InvalidOption(f"there is no option {name!r}; there are {names}")
         try:

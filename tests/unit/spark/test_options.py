@@ -74,7 +74,9 @@ def test_a_wrong_value_is_named_with_what_it_may_be(side: str, name: str, text: 
 
 
 def test_an_option_that_nobody_knows() -> None:
-    with pytest.raises(InvalidOption, match="there is no option 'maxOffsetPerTrigger'; there are .*maxOffsetsPerTrigger"):
+    with pytest.raises(
+        InvalidOption, match=r"there is no option 'maxOffsetPerTrigger'; there are .*maxOffsetsPerTrigger"
+    ):
         read_options({"maxOffsetPerTrigger": "5"}, READ)
     with pytest.raises(InvalidOption, match="the option 'routingKey' is for writing alone"):
         read_options({"routingKey": "k"}, READ)

@@ -40,7 +40,9 @@ TESTS: dict[Any, Any] = {
 SMALL = st.integers(-3, 30)
 FILTERS = st.lists(
     st.one_of(
-        st.builds(lambda kind, value: (kind, value), st.sampled_from([kind for kind in TESTS if kind is not In]), SMALL),
+        st.builds(
+            lambda kind, value: (kind, value), st.sampled_from([kind for kind in TESTS if kind is not In]), SMALL
+        ),
         st.builds(lambda values: (In, tuple(values)), st.lists(SMALL, min_size=1, max_size=3)),
     ),
     max_size=4,
@@ -70,7 +72,11 @@ def test_offsets_are_narrowed() -> None:
 
 def test_moments() -> None:
     early, late = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
-    wishes = wishes_for(GreaterThan(TIMESTAMP, early), LessThanOrEqual(TIMESTAMP, late), LessThan(TIMESTAMP, datetime(2027, 1, 1, tzinfo=UTC)))
+    wishes = wishes_for(
+        GreaterThan(TIMESTAMP, early),
+        LessThanOrEqual(TIMESTAMP, late),
+        LessThan(TIMESTAMP, datetime(2027, 1, 1, tzinfo=UTC)),
+    )
     assert (wishes.moment_from, wishes.moment_to) == (early, late)
     exact = wishes_for(EqualTo(TIMESTAMP, early))
     assert exact.moment_from == exact.moment_to == early

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given
@@ -39,7 +40,7 @@ def octets_in(column: OctetColumn) -> list[bytes | None]:
     rows, nulls, bits, ends, octets = column.take()
     places = struct.unpack(f"<{rows + 1}i", ends)
     assert (places[0], places[-1]) == (0, len(octets))
-    values = [octets[start:end] for start, end in zip(places, places[1:], strict=False)]
+    values = [octets[start:end] for start, end in pairwise(places)]
     return [value if there else None for value, there in zip(values, present(rows, nulls, bits), strict=True)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections import deque
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -27,7 +28,9 @@ PROPERTIES = st.fixed_dictionaries(
         "priority": st.integers(0, 255),
         "timestamp": st.integers(0, (1 << 63) - 1),
         "headers": st.dictionaries(
-            SHORT, SHORT | st.integers(-(1 << 40), 1 << 40) | st.none() | st.lists(st.booleans(), max_size=3), max_size=4
+            SHORT,
+            SHORT | st.integers(-(1 << 40), 1 << 40) | st.none() | st.lists(st.booleans(), max_size=3),
+            max_size=4,
         ),
     },
 )
@@ -68,12 +71,14 @@ def cells(taken: tuple[Any, ...], name: str) -> list[Any]:
     if name == "headers":
         ends = struct.unpack(f"<{rows + 1}i", taken[3])
         names, values = cells(taken[4], "routing_key"), cells(taken[5], "routing_key")
-        found: list[Any] = [dict(zip(names[a:b], values[a:b], strict=True)) for a, b in zip(ends, ends[1:], strict=False)]
+        found: list[Any] = [
+            dict(zip(names[a:b], values[a:b], strict=True)) for a, b in pairwise(ends)
+        ]
     elif name in (*NUMBERS, DEATH_COUNT):
         found = list(struct.unpack(f"<{rows}q", taken[3]))
     else:
         ends = struct.unpack(f"<{rows + 1}i", taken[3])
-        found = [taken[4][a:b] for a, b in zip(ends, ends[1:], strict=False)]
+        found = [taken[4][a:b] for a, b in pairwise(ends)]
         if name != "body":
             found = [octets.decode() for octets in found]
     return [value if one else None for value, one in zip(found, there, strict=True)]
@@ -107,7 +112,9 @@ def test_rows_say_what_deliveries_say(messages: list[tuple[bytes, str, dict[str,
         seconds = properties.get("timestamp")
         fits = seconds is not None and seconds <= ((1 << 63) - 1) // 1_000_000
         assert row["message_timestamp"] == (1_000_000 * seconds if fits else None)
-        headers = {name: value for name, value in properties.get("headers", {}).items() if not name.startswith("x-stream-")}
+        headers = {
+            name: value for name, value in properties.get("headers", {}).items() if not name.startswith("x-stream-")
+        }
         if headers:
             assert json.loads(row["headers_json"]) == headers
             assert row["headers"] == {name: as_text(value) for name, value in headers.items()}
@@ -129,7 +136,12 @@ def test_dead_letters() -> None:
     deaths = [{"count": Int64(3), "reason": "rejected"}, {"count": 2}, "none", {"count": "many"}, {"count": -1}]
     headers = {"x-death": deaths, "x-first-death-reason": "rejected", "x-last-death-queue": 5}
     rows = Rows(frozenset({*DEATHS, DEATH_COUNT}))
-    rows.gather(deliveries((b"", "k", {"headers": headers}), (b"", "k", {}), (b"", "k", {"headers": {"x-death": 1}})), 9, 1 << 20, NEVER)
+    rows.gather(
+        deliveries((b"", "k", {"headers": headers}), (b"", "k", {}), (b"", "k", {"headers": {"x-death": 1}})),
+        9,
+        1 << 20,
+        NEVER,
+    )
     first, second, third = table(rows)
     assert (first["first_death_reason"], first["last_death_queue"], first[DEATH_COUNT]) == ("rejected", None, 5)
     assert set(second.values()) == {None}
@@ -200,7 +212,9 @@ def test_a_delivery_without_an_offset_is_an_error() -> None:
 def test_texts_that_are_none_are_replaced() -> None:
     broken = b"a\xffb".decode("utf-8", "surrogateescape")
     rows = Rows(frozenset({"routing_key", "message_id", "headers", "headers_json"}))
-    rows.gather(deliveries((b"", broken, {"message_id": broken, "headers": {"n": broken, "l": [broken]}})), 9, 1 << 20, NEVER)
+    rows.gather(
+        deliveries((b"", broken, {"message_id": broken, "headers": {"n": broken, "l": [broken]}})), 9, 1 << 20, NEVER
+    )
     (row,) = table(rows)
     assert (row["routing_key"], row["message_id"], row["headers"]["n"]) == ("a\ufffdb", "a\ufffdb", "a\ufffdb")
     assert json.loads(row["headers_json"]) == {"n": {"!text": "Yf9i"}, "l": [{"!text": "Yf9i"}]}
