@@ -59,7 +59,9 @@ def _name(value: Any) -> str | None:
 
 
 def _offset(value: Any) -> str | None:
-    return check.non_negative(value) or (None if value <= OFFSET_MAX else f'"expected an offset of at most {OFFSET_MAX}"')
+    return check.non_negative(value) or (
+        None if value <= OFFSET_MAX else f'"expected an offset of at most {OFFSET_MAX}"'
+    )
 
 
 CHECKS: dict[str, check.Check] = {

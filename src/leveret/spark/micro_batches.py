@@ -58,7 +58,9 @@ class MicroBatches(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if offset < ends[name].first:
                     found[name] = self._after_loss(name, offset, ends[name])
                 elif offset > ends[name].end:
-                    raise InvalidOption(f"startingOffsets of {name!r} is {offset}, and the stream ends at {ends[name].end}")
+                    raise InvalidOption(
+                        f"startingOffsets of {name!r} is {offset}, and the stream ends at {ends[name].end}"
+                    )
         # Nothing was read yet that could be told.
         self._told = dict(found)
         return found
@@ -72,8 +74,8 @@ class MicroBatches(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         ends = self._streams.ends(self._streams.find() if self._target is None else self._target)
-        # Whatever Spark goes on from is committed. It says so itself only with the next batch, and so of the last one of a
-        # query never.
+        # Whatever Spark goes on from is committed. It says so itself only with the next batch, and so of the last one
+        # of a query never.
         self.commit(start)
         start = dict(start)
         self._tell_deleted([name for name in start if name not in ends])
@@ -127,7 +129,8 @@ class MicroBatches(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Streams that the checkpoint knows and that are not among those that are read now."""
         if not names:
             return
-        text = f"the checkpoint has offsets of {', '.join(names)}, which is not read any more: deleted, or not in the options"
+        told = ", ".join(names)
+        text = f"the checkpoint has offsets of {told}, which is not read any more: deleted, or not in the options"
         if self._options["failOnDataLoss"]:
             raise DataLoss(f"{text}; begin with a new checkpoint, or go on without with failOnDataLoss=false")
         log.warning("%s; the query goes on without, as failOnDataLoss=false says", text)

@@ -169,7 +169,9 @@ SPECS = (
     OptionSpec("minPartitions", READ, _above_zero, None, _COUNT, "cut ranges until there are so many tasks"),
     OptionSpec("maxRecordsPerPartition", READ, _above_zero, 500_000, _COUNT, "messages in one task"),
     OptionSpec("failOnDataLoss", READ, _flag, True, _YES_NO, "an error, or a warning, if retention was faster"),
-    OptionSpec("groupName", READ, _group, None, "1 to 255 octets", "how far we are is stored under this name after each batch"),
+    OptionSpec(
+        "groupName", READ, _group, None, "1 to 255 octets", "how far we are is stored under this name after each batch"
+    ),
     OptionSpec("limit", READ, _above_zero, None, _COUNT, "of a queue's messages, not more than these"),
     OptionSpec(
         "exchange",
@@ -185,10 +187,31 @@ SPECS = (
     OptionSpec("priority", WRITE, _priority, None, "0 to 255", "of rows without a column `priority`"),
     OptionSpec("contentType", WRITE, _text, None, "a text", "of rows without a column `content_type`"),
     OptionSpec("confirmTimeout", WRITE, _span, 60.0, _TIME, "how long a message may wait for its confirm"),
-    OptionSpec("writeId", WRITE, _write_id, None, f"a text of 1 to {WRITE_ID_BYTES_MAX} octets", "the same for each attempt to write the same rows: what was published is known then"),
-    OptionSpec("badRows", WRITE, _one_of("fail", "divert"), "fail", '"fail" or "divert"', "what happens to rows that cannot be published"),
-    OptionSpec("badRowsPath", WRITE, _text, None, "a folder that all executors can write to", "where diverted rows go, with a column `error`"),
-)  # fmt: skip
+    OptionSpec(
+        "writeId",
+        WRITE,
+        _write_id,
+        None,
+        f"a text of 1 to {WRITE_ID_BYTES_MAX} octets",
+        "the same for each attempt to write the same rows: what was published is known then",
+    ),
+    OptionSpec(
+        "badRows",
+        WRITE,
+        _one_of("fail", "divert"),
+        "fail",
+        '"fail" or "divert"',
+        "what happens to rows that cannot be published",
+    ),
+    OptionSpec(
+        "badRowsPath",
+        WRITE,
+        _text,
+        None,
+        "a folder that all executors can write to",
+        "where diverted rows go, with a column `error`",
+    ),
+)
 
 # What Spark itself adds.
 SPARKS = {"path", "checkpointlocation", "queryname", "outputmode"}

@@ -43,8 +43,8 @@ class Publisher:
         return self._broker.loop.run_until_complete(self._publish(list(messages)))
 
     def publish_until(self, messages: Iterable[Message | ValueError]) -> list[tuple[int, str]]:
-        """The same up to the first that cannot be published; what comes behind it is not, as far as that can be known. A
-        stream that had got what comes behind would take the bad one for known when it is written again."""
+        """The same up to the first that cannot be published; what comes behind it is not, as far as that can be known.
+        A stream that had got what comes behind would take the bad one for known when it is written again."""
         return self._broker.loop.run_until_complete(self._publish_until(list(messages)))
 
     async def _publish_until(self, given: list[Message | ValueError]) -> list[tuple[int, str]]:
@@ -57,8 +57,8 @@ class Publisher:
         return []
 
     def _parts(self, given: list[Message | ValueError]) -> Iterator[int]:
-        """Where to stop and wait: behind the first message to an exchange with a routing key, before the next such one, and
-        behind one that is none. So a place that does not exist is found before anything behind it is published."""
+        """Where to stop and wait: behind the first message to an exchange with a routing key, before the next such one,
+        and behind one that is none. So a place that does not exist is found before anything behind it is published."""
         known = self._tried
         for place, one in enumerate(given):
             if isinstance(one, ValueError):

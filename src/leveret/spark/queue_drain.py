@@ -71,8 +71,8 @@ class QueueDrain(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         number = start[BATCHES]
-        # Whatever Spark goes on from is committed. It says so itself only with the next batch, and so of the last one of a
-        # query never: its messages would come again each time.
+        # Whatever Spark goes on from is committed. It says so itself only with the next batch, and so of the last one
+        # of a query never: its messages would come again each time.
         self.commit(start)
         if self._left is not None and self._left <= 0:
             return {BATCHES: number}

@@ -120,7 +120,9 @@ class QueueSnapshot(DataSourceReader):
         if headers:
             row["headers"] = [(name, value_text(value)) for name, value in headers.items()]
             row["headers_json"] = headers_to_json(headers)
-            row.update({column: value for column, header in DEATHS.items() if isinstance(value := headers.get(header), str)})
+            row.update(
+                {column: value for column, header in DEATHS.items() if isinstance(value := headers.get(header), str)}
+            )
             deaths = headers.get("x-death")
             if isinstance(deaths, list):
                 counts = [death.get("count") for death in deaths if isinstance(death, dict)]

@@ -130,7 +130,12 @@ class RangeReader:
         while rows.count < BATCH_ROWS and rows.octets < BATCH_BYTES and rows.next_offset < self._range.end:
             if items:
                 self._taken += rows.gather(items, BATCH_ROWS, BATCH_BYTES, self._range.end)
-                if items and rows.next_offset < self._range.end and rows.count < BATCH_ROWS and rows.octets < BATCH_BYTES:
+                if (
+                    items
+                    and rows.next_offset < self._range.end
+                    and rows.count < BATCH_ROWS
+                    and rows.octets < BATCH_BYTES
+                ):
                     # It stands before one behind the range: all that was left of it is gone.
                     self._lose_rest()
                 if self._taken >= ACK_EVERY:

@@ -55,8 +55,8 @@ class Streams:
         self._known: dict[str, int] = {}
 
     def find(self) -> dict[str, int]:
-        """By name. Partitions that are new since the last time come behind the others; of streams with a pattern those that
-        there are now."""
+        """By name. Partitions that are new since the last time come behind the others; of streams with a pattern those
+        that there are now."""
         if self._names is not None:
             self._known = dict.fromkeys(self._names, 0)
         elif self._super is not None:

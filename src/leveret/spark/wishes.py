@@ -90,7 +90,7 @@ class Wishes:
 
 
 def _is_exact(value: Any) -> bool:
-    """Whether a text stands for just one sequence of octets. What is no UTF-8 in a key is replaced by U+FFFD in its row."""
+    """Whether a text stands for just one sequence of octets: what is no UTF-8 in a key is U+FFFD in its row."""
     return isinstance(value, str) and "\ufffd" not in value
 
 

@@ -1,9 +1,9 @@
 """Headers as text: each value by itself, for people and SQL, and the whole table as JSON, from which the same table can
 be made again.
 
-JSON has no timestamps, octets, decimals, no texts that are not UTF-8 and no numbers beyond the finite ones: each of these is
-an object with one field whose name says what it is, `{"!timestamp": 1700000000}`. So is a table that has just one such field.
-Numbers lose only how many octets they had."""
+JSON has no timestamps, octets, decimals, no texts that are not UTF-8 and no numbers beyond the finite ones: each of
+these is an object with one field whose name says what it is, `{"!timestamp": 1700000000}`. So is a table that has just
+one such field. Numbers lose only how many octets they had."""
 
 import base64
 import binascii
