@@ -30,6 +30,12 @@ __all__ = ["LeveretDataSource"]
 _PUSHING_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
+def _is_pushing() -> bool:
+    """Whether this process is that worker: forked by Spark's daemon, which imports it, or started as a program."""
+    program = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return _PUSHING_WORKER in sys.modules or getattr(program, "name", None) == _PUSHING_WORKER
+
+
 class LeveretDataSource(DataSource):
     @classmethod
     def name(cls) -> str:
@@ -42,8 +48,7 @@ class LeveretDataSource(DataSource):
         options, columns = read_options(self.options, READ), self._columns(schema)
         if options["queue"] is not None:
             return QueueSnapshot(options, columns)
-        pushes = _PUSHING_WORKER in sys.modules
-        return FilteringStreamBatch(options, columns) if pushes else StreamBatch(options, columns)
+        return FilteringStreamBatch(options, columns) if _is_pushing() else StreamBatch(options, columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = read_options(self.options, READ)
