@@ -1,0 +1,34 @@
+"""Each message once, whatever is killed: a super stream into the lake and the lake into a stream, under `kill -9`.
+
+`LEVERET_PIPELINE_KILLS` says how many kills there are, `LEVERET_PIPELINE_SEED` which dice are thrown."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.spark.exactly_once.campaign import Campaign
+
+KILLS: Final = int(os.environ.get("LEVERET_PIPELINE_KILLS", "3"))
+SEED: Final = int(os.environ.get("LEVERET_PIPELINE_SEED") or random.randrange(1_000_000))
+# A driver that is killed takes a quarter of a minute to come back, on a busy machine.
+SECONDS_PER_KILL: Final = 60
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + SECONDS_PER_KILL * KILLS)]
+
+
+def test_no_message_is_lost_or_doubled_by_kills(tmp_path: Path) -> None:
+    campaign = Campaign(tmp_path, SEED)
+    try:
+        verdict = campaign.run(KILLS)
+    except BaseException:
+        print(f"LEVERET_PIPELINE_SEED={SEED}")
+        raise
+    finally:
+        campaign.close()
+    print(verdict)
+    assert verdict, f"LEVERET_PIPELINE_SEED={SEED} LEVERET_PIPELINE_KILLS={KILLS}\n{verdict}"
