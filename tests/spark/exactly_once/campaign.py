@@ -25,7 +25,9 @@ QUERIES = ("lake", "back")
 # A start of Spark's and a batch of each query, on a busy machine.
 PROGRESS_S_MAX = 120.0
 FINISH_S_MAX = 240.0
-PUBLISHER_PAUSE_S = 0.15
+PUBLISHER_PAUSE_S = 0.1
+# So many batches of the lake wait at most: there is always work to interrupt, and the end is not far.
+BACKLOG_BATCHES = 8
 # The kill comes so long after both queries are seen to work; a batch takes about a second.
 DELAY_S_MAX = 3.0
 # How often it does not wait for that, so that starts and recoveries are interrupted too.
@@ -72,7 +74,7 @@ class Campaign:
     def run(self, cycles: int) -> Verdict:
         self.broker.start()
         declare_streams(self.places.url)
-        publisher = Publisher(self.places.url, self.ledger, PUBLISHER_PAUSE_S)
+        publisher = Publisher(self.places.url, self.ledger, PUBLISHER_PAUSE_S, self._has_little_to_do)
         publisher.start()
         self.driver.start("run")
         for _ in range(cycles):
@@ -118,6 +120,9 @@ class Campaign:
 
     def _batches(self) -> dict[str, int]:
         return {query: self.places.batches(query) for query in QUERIES}
+
+    def _has_little_to_do(self) -> bool:
+        return self.ledger.count < (self.places.batches("lake") + BACKLOG_BATCHES) * self.places.rows_per_batch
 
     def _wait_for_progress(self) -> None:
         """Until both queries have done a batch from now on."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
 
 from leveret.client import blocking
 from leveret.client.message import Message
@@ -59,11 +60,13 @@ def read_target(url: str) -> list[int]:
 
 
 class Publisher(threading.Thread):
-    def __init__(self, url: str, ledger: Ledger, pause_s: float) -> None:
+    def __init__(self, url: str, ledger: Ledger, pause_s: float, may_publish: Callable[[], bool]) -> None:
+        """Pauses between batches, and as long as it may not publish."""
         super().__init__(name="publisher", daemon=True)
         self._url = url
         self._ledger = ledger
         self._pause_s = pause_s
+        self._may_publish = may_publish
         self._enough = threading.Event()
         self._error: BaseException | None = None
 
@@ -75,7 +78,9 @@ class Publisher(threading.Thread):
                     numbers = range(first, first + AT_ONCE)
                     producer.publish_batch([_message(number) for number in numbers])
                     self._ledger.confirm(numbers)
-                    if self._enough.wait(self._pause_s):
+                    while not self._enough.wait(self._pause_s) and not self._may_publish():
+                        pass
+                    if self._enough.is_set():
                         return
         except BaseException as error:  # noqa: BLE001 - whoever stops it is told
             self._error = error
