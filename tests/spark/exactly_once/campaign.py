@@ -1,11 +1,12 @@
 """Kills at random points, while a publisher publishes and a pipeline carries its messages around; then the judgement.
 
-Each cycle kills one of three: the driver, one of the Python processes that run its tasks, the broker. A deck of the three
-is shuffled and dealt, so that none is left out. All chance comes from one seed."""
+Each cycle kills one of three: the driver, one of the Python processes that run its tasks, the broker. They are dealt
+from a shuffled deck, so that none is left out. All chance comes from one seed."""
 
 from __future__ import annotations
 
 import json
+import logging
 import random
 import time
 from collections import Counter
@@ -15,10 +16,12 @@ from pathlib import Path
 from tests.crash.broker_process import BrokerProcess
 from tests.spark.exactly_once.driver import Driver
 from tests.spark.exactly_once.ledger import Difference, Ledger
-from tests.spark.exactly_once.places import Places
-from tests.spark.exactly_once.publisher import Publisher, declare_streams, read_target
+from tests.spark.exactly_once.places import TARGET, Places
+from tests.spark.exactly_once.publisher import Publisher, declare_streams, read_stream
 
 __all__ = ["Campaign", "Verdict"]
+
+log = logging.getLogger(__name__)
 
 DRIVER, EXECUTOR, BROKER = VICTIMS = ("driver", "executor", "broker")
 QUERIES = ("lake", "back")
@@ -108,7 +111,7 @@ class Campaign:
             time.sleep(self._dice.uniform(0.0, BROKER_AWAY_S_MAX))
             self.broker.start()
         self._kills[victim] += 1
-        print(f"killed the {victim}; {self.ledger.count} published, batches {self._batches()}", flush=True)
+        log.info("killed the %s; %d published, batches %s", victim, self.ledger.count, self._batches())
 
     def _kill_executor(self) -> None:
         """There is none while Spark starts."""
@@ -136,7 +139,7 @@ class Campaign:
         """A query fails if what Spark tries again fails too often; whoever runs it starts it again."""
         if self.driver.status is not None:
             self._gave_up += 1
-            print(f"the driver ended by itself:\n{self.driver.log_tail()}", flush=True)
+            log.warning("the driver ended by itself:\n%s", self.driver.log_tail())
             self.driver.kill()
             self.driver.start("run")
 
@@ -149,7 +152,7 @@ class Campaign:
         return Verdict(
             self.ledger.count,
             self.ledger.compare(json.loads(self.places.lake_ids.read_text())),
-            self.ledger.compare(read_target(self.places.url)),
+            self.ledger.compare(read_stream(self.places.url, TARGET)),
             self._kills,
             self._gave_up,
         )

@@ -28,6 +28,7 @@ ALL = {"availableNow": True}
 ROWS = "body binary, stream string, partition int, offset bigint, message_id string"
 COLUMNS = "body,stream,partition,offset,message_id"
 FILES_PER_BATCH = 6
+BY_FILE = ("_metadata.file_name producer_name", "_metadata.row_index + 1 publishing_id")
 
 
 def start_lake(spark: SparkSession, places: Places, trigger: dict[str, Any]) -> StreamingQuery:
@@ -44,11 +45,15 @@ def start_lake(spark: SparkSession, places: Places, trigger: dict[str, Any]) -> 
     return sink.option("checkpointLocation", checkpoint).queryName("lake").trigger(**trigger).start()
 
 
-def start_back(spark: SparkSession, places: Places, trigger: dict[str, Any], **options: str) -> StreamingQuery:
-    """`options` are further ones of the sink."""
+def start_back(
+    spark: SparkSession, places: Places, trigger: dict[str, Any], *, by_file: bool = False, **options: str
+) -> StreamingQuery:
+    """`by_file` gives rows ids of their own, which come from the file and the row's number in it. `options` are further
+    ones of the sink."""
     Path(places.lake).mkdir(parents=True, exist_ok=True)
     rows = spark.readStream.schema(ROWS).option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(places.lake)
-    sink = rows.select("body", "message_id").writeStream.format("leveret").options(**options)
+    columns = ["body", "message_id", *(BY_FILE if by_file else ())]
+    sink = rows.selectExpr(*columns).writeStream.format("leveret").options(**options)
     sink = sink.option("url", places.url).option("routingKey", TARGET)
     checkpoint = str(places.checkpoint("back"))
     return sink.option("checkpointLocation", checkpoint).queryName("back").trigger(**trigger).start()

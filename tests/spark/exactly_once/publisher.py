@@ -17,7 +17,7 @@ from leveret.wire.queue_methods import QueueDeclare
 from tests.spark.exactly_once.ledger import Ledger
 from tests.spark.exactly_once.places import PARTITIONS, SOURCE, TARGET
 
-__all__ = ["Publisher", "declare_streams", "publish_numbers", "read_target"]
+__all__ = ["Publisher", "declare_streams", "publish_numbers", "read_stream"]
 
 AT_ONCE = 20
 # A kill and a restart lie within.
@@ -48,14 +48,14 @@ def publish_numbers(url: str, ledger: Ledger, numbers: range) -> None:
     ledger.confirm(numbers)
 
 
-def read_target(url: str) -> list[int]:
-    """The ids of all messages in the target stream, read without Spark."""
+def read_stream(url: str, name: str) -> list[int]:
+    """The ids of all messages in a stream, read without Spark."""
     with blocking.connect(url) as connection:
         with connection.channel() as channel:
-            count = channel.call(QueueDeclare(TARGET, passive=True)).message_count
+            count = channel.call(QueueDeclare(name, passive=True)).message_count
         if count == 0:
             return []
-        with connection.stream(TARGET, offset="first") as stream:
+        with connection.stream(name, offset="first") as stream:
             return [int(message.body) for message in itertools.islice(stream, count)]
 
 

@@ -7,54 +7,18 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
 from leveret.testing import Broker
-from tests.spark.exactly_once.ledger import Ledger
 from tests.spark.exactly_once.places import Places
-from tests.spark.exactly_once.publisher import declare_streams, publish_numbers, read_target
+from tests.spark.exactly_once.scene import Scene
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ALL: Final = {"availableNow": True}
-
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
-
-class Scene:
-    """A broker with its streams, a lake, and the two queries run one after the other as often as a test likes."""
-
-    def __init__(self, spark: SparkSession, url: str, root: Path) -> None:
-        self.spark = spark
-        self.places = Places(url, str(root), rows_per_batch=50)
-        self.ledger = Ledger()
-        declare_streams(url)
-
-    def publish(self, numbers: range) -> None:
-        publish_numbers(self.places.url, self.ledger, numbers)
-
-    def fill_lake(self) -> list[int]:
-        from tests.spark.exactly_once.job import ids_in_lake, start_lake
-
-        start_lake(self.spark, self.places, ALL).awaitTermination()
-        return ids_in_lake(self.spark, self.places)
-
-    def send_back(self, **options: str) -> list[int]:
-        from tests.spark.exactly_once.job import start_back
-
-        start_back(self.spark, self.places, ALL, **options).awaitTermination()
-        return read_target(self.places.url)
-
-    def forget_last_batch(self, query: str) -> None:
-        """As if the driver had been killed after the batch's last row and before its commit."""
-        last = self.places.batches(query) - 1
-        commits = self.places.checkpoint(query) / "commits"
-        (commits / str(last)).unlink()
-        # Its checksum.
-        (commits / f".{last}.crc").unlink(missing_ok=True)
 
 
 @pytest.fixture

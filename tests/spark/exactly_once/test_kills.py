@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 from pathlib import Path
@@ -21,14 +22,14 @@ SECONDS_PER_KILL: Final = 60
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + SECONDS_PER_KILL * KILLS)]
 
 
-def test_no_message_is_lost_or_doubled_by_kills(tmp_path: Path) -> None:
+def test_no_message_is_lost_or_doubled_by_kills(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    # Whatever fails, this is in its report.
+    logging.info("LEVERET_PIPELINE_SEED=%d LEVERET_PIPELINE_KILLS=%d", SEED, KILLS)
     campaign = Campaign(tmp_path, SEED)
     try:
         verdict = campaign.run(KILLS)
-    except BaseException:
-        print(f"LEVERET_PIPELINE_SEED={SEED}")
-        raise
     finally:
         campaign.close()
-    print(verdict)
+    logging.info("%s", verdict)
     assert verdict, f"LEVERET_PIPELINE_SEED={SEED} LEVERET_PIPELINE_KILLS={KILLS}\n{verdict}"
