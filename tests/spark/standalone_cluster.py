@@ -25,7 +25,7 @@ MEMORY: Final = "512m"
 class StandaloneCluster:
     def __init__(self, directory: Path, workers: int, environment: Mapping[str, str]) -> None:
         """`environment` is that of the workers, and so of what they run."""
-        directory.mkdir(parents=True)
+        directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._count = workers
         self._environment = dict(environment)
@@ -58,8 +58,8 @@ class StandaloneCluster:
             process.wait()
 
     @property
-    def left(self) -> list[int]:
-        """Ids of processes that belong to it and run."""
+    def processes(self) -> list[int]:
+        """Ids of all that belong to it and run."""
         return [pid for process in self._started for pid in session_of(process.pid)]
 
     def _spawn(self, name: str, *arguments: str) -> None:

@@ -104,28 +104,31 @@ def package_as_archive(directory: Path) -> Path:
     return packed
 
 
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    """Its workers find the installed package, as those of a user who has installed it there do."""
+    environment = {"PYTHONPATH": str(INSTALLED)}
+    with StandaloneCluster(tmp_path_factory.mktemp("cluster"), WORKERS, environment) as running:
+        yield running
+        pids = running.processes
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()], "a process of the cluster is left behind"
+
+
 @pytest.mark.parametrize("way", ["installed", "sent"])
 def test_a_cluster_finds_what_one_machine_finds(
-    way: str, broker: Broker, ledger: Ledger, local: dict[str, Any], tmp_path: Path
+    way: str, cluster: StandaloneCluster, broker: Broker, ledger: Ledger, local: dict[str, Any], tmp_path: Path
 ) -> None:
-    settings, environment = dict(ON_CLUSTER), {}
-    if way == "installed":
-        environment["PYTHONPATH"] = str(INSTALLED)
-    else:
+    settings = dict(ON_CLUSTER)
+    if way == "sent":
         settings["spark.archives"] = f"{package_as_archive(tmp_path)}#{UNPACKED}"
+        # Instead of the workers' own: only what was sent is found.
         settings["spark.executorEnv.PYTHONPATH"] = UNPACKED
-    with StandaloneCluster(tmp_path / "cluster", WORKERS, environment) as cluster:
-        found = run_job(cluster.master, f"copy-{way}", broker, tmp_path, settings)
-        pids = cluster.left
-    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()], "a process of the cluster is left behind"
-    assert cluster.left == []
+    found = run_job(cluster.master, f"copy-{way}", broker, tmp_path, settings)
     for what in ("archived", "live", "tasks", "rows"):
         assert found[what] == local[what], what
     assert sum(stream["messages"] for stream in found["archived"]) == MESSAGES
     assert not ledger.compare(read_stream(broker.url, f"copy-{way}"))
     # Both workers did some of it, each with the package that was meant.
     assert len({Path(folder).parents[1] for folder in found["folders"]}) == WORKERS, found["folders"]
-    if way == "installed":
-        assert found["packages"] == [str((INSTALLED / "leveret").resolve())]
-    else:
-        assert str((INSTALLED / "leveret").resolve()) not in found["packages"]
+    installed = str((INSTALLED / "leveret").resolve())
+    assert (installed in found["packages"]) == (way == "installed"), found["packages"]

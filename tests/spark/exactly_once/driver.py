@@ -19,6 +19,7 @@ __all__ = ["Driver", "end_session", "session_of"]
 
 ROOT = Path(__file__).parents[3]
 END_DEADLINE_S = 30.0
+TASKS = "pyspark.daemon pyspark.worker"
 
 
 def session_of(leader: int) -> dict[int, tuple[int, str]]:
@@ -83,10 +84,11 @@ class Driver:
         """SIGKILL to one of the Python processes that run tasks. False if there is none."""
         assert self._process is not None
         running = session_of(self._process.pid)
+        # They are forks of a daemon and have its command line. Those that plan have another, and belong to the driver.
         workers = sorted(
             pid
             for pid, (parent, command) in running.items()
-            if "pyspark.daemon" in command and "pyspark.daemon" in running.get(parent, (0, ""))[1]
+            if TASKS in command and TASKS in running.get(parent, (0, ""))[1]
         )
         if not workers:
             return False

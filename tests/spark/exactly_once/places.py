@@ -6,10 +6,13 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = ["PARTITIONS", "SOURCE", "TARGET", "Places"]
+__all__ = ["ARCHIVE", "FILES", "PARTITIONS", "SOURCE", "TARGET", "Places"]
 
 # A super stream that the publisher fills, and the stream that everything ends in.
 SOURCE, PARTITIONS, TARGET = "orders", 2, "returned"
+# Which pipeline it is: into Spark's own Parquet files and back into a stream, or into the archive of the product.
+FILES, ARCHIVE = "files", "archive"
+QUERIES = {FILES: ("lake", "back"), ARCHIVE: ("archive",)}
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,12 @@ class Places:
     root: str
     # Rows of one micro-batch: few, so that there are many batches to be interrupted.
     rows_per_batch: int = 200
+    pipeline: str = FILES
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """Their names; the first reads the source."""
+        return QUERIES[self.pipeline]
 
     @property
     def lake(self) -> str:
