@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from tests.conformance.server_process import free_port, spawn
-from tests.spark.exactly_once.driver import end_session, session_of
+from tests.conformance.server_process import free_port
+from tests.spark.exactly_once.driver import end_session, session_of, spawn_guarded
 
 __all__ = ["StandaloneCluster"]
 
@@ -76,7 +76,7 @@ class StandaloneCluster:
             **({"JAVA_HOME": os.environ["JAVA_HOME"]} if "JAVA_HOME" in os.environ else {}),
         }
         command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
-        self._started.append(spawn(command, self.log, environment))
+        self._started.append(spawn_guarded(command, self.log, environment))
 
     def _wait_for(self, words: str, times: int) -> None:
         until = time.monotonic() + START_S_MAX

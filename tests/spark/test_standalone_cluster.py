@@ -21,8 +21,7 @@ import leveret
 from leveret.client import blocking
 from leveret.client.topology import Queue
 from leveret.testing import Broker
-from tests.conformance.server_process import spawn
-from tests.spark.exactly_once.driver import ROOT, end_session
+from tests.spark.exactly_once.driver import ROOT, end_session, spawn_guarded
 from tests.spark.exactly_once.ledger import Ledger
 from tests.spark.exactly_once.places import SOURCE
 from tests.spark.exactly_once.publisher import declare_streams, publish_numbers, read_stream
@@ -73,7 +72,7 @@ def run_job(master: str, name: str, broker: Broker, directory: Path, settings: d
     paper.write_text(json.dumps({**order, "settings": settings, "findings": str(findings)}))
     path = os.pathsep.join([str(ROOT), str(INSTALLED), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    process = spawn([sys.executable, "-m", "tests.spark.cluster_job", master, str(paper)], log, environment)
+    process = spawn_guarded([sys.executable, "-m", "tests.spark.cluster_job", master, str(paper)], log, environment)
     try:
         status: int | None = process.wait(JOB_S_MAX)
     except subprocess.TimeoutExpired:

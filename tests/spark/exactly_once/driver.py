@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from tests.conformance.server_process import spawn
 
-__all__ = ["Driver", "end_session", "session_of"]
+__all__ = ["Driver", "end_session", "session_of", "spawn_guarded"]
 
 ROOT = Path(__file__).parents[3]
 END_DEADLINE_S = 30.0
@@ -45,6 +46,12 @@ def end_session(leader: int) -> None:
         time.sleep(0.05)
 
 
+def spawn_guarded(command: list[str], log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Starts a process in a session of its own, which the kernel kills if the test that started it is killed."""
+    guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+    return spawn([*guard, *command], log, environment)
+
+
 class Driver:
     """One after the other: the next process goes on with the checkpoints of the one before."""
 
@@ -64,7 +71,7 @@ class Driver:
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
         command = [sys.executable, "-m", "tests.spark.exactly_once.job", mode, str(self._places)]
-        self._process = spawn(command, self.log, environment)
+        self._process = spawn_guarded(command, self.log, environment)
         self._leaders.append(self._process.pid)
 
     @property
