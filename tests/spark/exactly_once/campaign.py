@@ -25,8 +25,9 @@ log = logging.getLogger(__name__)
 
 DRIVER, EXECUTOR, BROKER = VICTIMS = ("driver", "executor", "broker")
 # A start of Spark's and a batch of each query, on a busy machine.
-PROGRESS_S_MAX = 120.0
-FINISH_S_MAX = 240.0
+PROGRESS_S_MAX = 180.0
+FINISH_S_MAX = 400.0
+GAVE_UP_MAX = 8
 PUBLISHER_PAUSE_S = 0.1
 # So many batches wait at most: there is always work to interrupt, and the end is not far.
 BACKLOG_BATCHES = 8
@@ -117,7 +118,8 @@ class Campaign:
         until = time.monotonic() + PROGRESS_S_MAX
         while not self.driver.kill_executor(self._dice):
             assert time.monotonic() < until, f"there is no executor to kill:\n{self.driver.log_tail()}"
-            self._revive_driver()
+            if self._revive_driver():
+                until = time.monotonic() + PROGRESS_S_MAX
             time.sleep(0.05)
 
     def _batches(self) -> dict[str, int]:
@@ -134,16 +136,22 @@ class Campaign:
         before, until = self._batches(), time.monotonic() + PROGRESS_S_MAX
         while any(after <= before[query] for query, after in self._batches().items()):
             assert time.monotonic() < until, f"no progress since {before}:\n{self.driver.log_tail()}"
-            self._revive_driver()
+            if self._revive_driver():
+                until = time.monotonic() + PROGRESS_S_MAX
             time.sleep(0.05)
 
-    def _revive_driver(self) -> None:
-        """A query fails if what Spark tries again fails too often; whoever runs it starts it again."""
-        if self.driver.status is not None:
-            self._gave_up += 1
-            log.warning("the driver ended by itself:\n%s", self.driver.log_tail())
-            self.driver.kill()
-            self.driver.start("run")
+    def _revive_driver(self) -> bool:
+        """A query ends if what Spark tries again fails too often, or if a Python process takes more than ten seconds to
+        start, on a machine with too much to do. Whoever runs it starts it again."""
+        if self.driver.status is None:
+            return False
+        self._gave_up += 1
+        said = self.driver.log_tail()
+        assert self._gave_up <= GAVE_UP_MAX, f"the driver ended by itself for the {self._gave_up}th time:\n{said}"
+        log.warning("the driver ended by itself:\n%s", said)
+        self.driver.kill()
+        self.driver.start("run")
+        return True
 
     # ---- the end
 
