@@ -71,9 +71,7 @@ def cells(taken: tuple[Any, ...], name: str) -> list[Any]:
     if name == "headers":
         ends = struct.unpack(f"<{rows + 1}i", taken[3])
         names, values = cells(taken[4], "routing_key"), cells(taken[5], "routing_key")
-        found: list[Any] = [
-            dict(zip(names[a:b], values[a:b], strict=True)) for a, b in pairwise(ends)
-        ]
+        found: list[Any] = [dict(zip(names[a:b], values[a:b], strict=True)) for a, b in pairwise(ends)]
     elif name in (*NUMBERS, DEATH_COUNT):
         found = list(struct.unpack(f"<{rows}q", taken[3]))
     else:
