@@ -48,6 +48,9 @@ ARCHIVED = StructType([*COLUMNS.fields, StructField("date", DateType())])
 QUERY_ID = "sql.streaming.queryId"
 # A stream that has grown for a year is not to be one batch.
 BATCH_ROWS = 500_000
+# A queue may give again what was in the last of its batches, and in smaller pieces.
+KNOWN_BATCHES = 8
+LANDED_MAX = 1000
 DAY_US = 86_400_000_000
 
 
@@ -83,28 +86,29 @@ def start_archive(
 
 def _lander(files: LakeFiles, lake: Lake, from_queue: bool) -> Callable[[DataFrame, int], None]:
     landing, manifests = Landing(files, lake), Manifests(files, lake)
-    # What this checkpoint has landed last. Looked for once: nobody else lands batches of it.
-    newest: Landed | None = None
+    # What this checkpoint has landed, the newest last. Looked for once: nobody else lands batches of it.
+    landed: list[Landed] = []
 
     def land(batch: DataFrame, batch_id: int) -> None:
-        nonlocal newest
         spark = batch.sparkSession
         job = spark.sparkContext.getLocalProperty(QUERY_ID)
         assert job is not None, "a batch belongs to a query"
-        if newest is None:
+        if not landed:
             compacted = manifests.read().compacted(job)
-            newest = max(landing.landed(job), default=Landed(job, compacted.number, compacted.batch, EMPTY))
+            landed.extend(landing.landed(job) or [Landed(job, compacted.number, compacted.batch, EMPTY)])
+        newest = landed[-1]
         if not from_queue and batch_id <= newest.batch:
             # It has landed, and Spark did not come to write that down. A range of offsets has the same messages.
             return
         rows = batch.withColumn("date", _day())
         if from_queue:
-            rows = numbered(rows)
-            if not newest.is_empty:
-                rows = without_known(rows, read_landed(spark, landing, [newest]))
+            known = [one for one in landed if not one.is_empty][-KNOWN_BATCHES:]
+            rows = without_known(numbered(rows), read_landed(spark, landing, known))
         attempt = landing.new_attempt()
         rows.write.partitionBy("stream", "date").parquet(landing.folder(job, attempt))
-        newest = landing.commit(job, newest.number + 1, batch_id, attempt)
+        landed.append(landing.commit(job, newest.number + 1, batch_id, attempt))
+        if len(landed) > LANDED_MAX:
+            del landed[: -LANDED_MAX // 2]
 
     return land
 

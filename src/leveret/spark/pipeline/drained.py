@@ -1,15 +1,14 @@
 """Rows that were taken from a queue: numbers for them, and those that came a second time found out.
 
-A queue has no offsets, and a batch that was not acknowledged comes again, perhaps in other company. Messages with a
-message_id that are the same in every respect, as often as they were there, are known by that. Those without one are
-never taken for the same: better twice than not at all. Only the batch that landed last is looked at: those before it
-were acknowledged."""
+A queue has no offsets, and a batch that was not acknowledged comes again, perhaps in other company. A message with a
+message_id that is the same in every respect as one of the last batches is known by that. One without is never taken for
+the same: better twice than not at all."""
 
 from __future__ import annotations
 
 import time
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 __all__ = ["numbered", "without_known"]
@@ -29,10 +28,8 @@ def numbered(batch: DataFrame) -> DataFrame:
 
 def without_known(batch: DataFrame, known: DataFrame) -> DataFrame:
     """The rows of a batch that are not in `known`."""
-    copies = Window.partitionBy("identity").orderBy("offset")
-    here = batch.withColumn("identity", _identity(batch)).withColumn("copy", f.row_number().over(copies))
-    there = known.withColumn("identity", _identity(known)).withColumn("copy", f.row_number().over(copies))
-    return here.join(there.select("identity", "copy"), ["identity", "copy"], "left_anti").drop("identity", "copy")
+    there = known.select(_identity(known).alias("identity"))
+    return batch.withColumn("identity", _identity(batch)).join(there, "identity", "left_anti").drop("identity")
 
 
 def _identity(rows: DataFrame) -> Column:
