@@ -38,7 +38,7 @@ def pipeline() -> None:
 def job_session(place: Place, job: str) -> Iterator[SparkSession]:
     """A session for one command; what goes wrong in it ends the command with a line instead of a stack."""
     need_spark()
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     from leveret.spark.errors import SparkConnectorError

@@ -68,7 +68,7 @@ def _list(tables: Tables, form: str) -> None:
 
 
 def _ask(place: Place, tables: Tables, query: str, limit: int | None, form: str) -> None:
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     from leveret.spark.errors import SparkConnectorError
