@@ -47,7 +47,7 @@ test-compiled: $(VENV)/.installed $(VENV)/.test $(VENV)/.dev ## every test again
 
 # A Spark session is a JVM with all cores of its own: two of them at a time are enough.
 test-spark: $(VENV)/.installed $(VENV)/.test $(VENV)/.spark ## the data pipeline on a real Spark; needs Java 17
-	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/spark $(ARGS)
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/spark tests/unit/spark $(ARGS)
 
 test-pure: $(VENV)/.installed $(VENV)/.test ## the same source interpreted, LEVERET_PURE=1
 	LEVERET_PURE=1 $(PYTEST) $(PURE_SUITES) $(ARGS)
