@@ -103,6 +103,8 @@ def _lander(files: LakeFiles, lake: Lake, from_queue: bool) -> Callable[[DataFra
         rows = batch.withColumn("date", _day())
         if from_queue:
             known = [one for one in landed if not one.is_empty][-KNOWN_BATCHES:]
+            # Compaction may have taken the older ones away.
+            known = [one for one in known if files.exists(landing.folder(job, one.attempt))]
             rows = without_known(numbered(rows), read_landed(spark, landing, known))
         attempt = landing.new_attempt()
         rows.write.partitionBy("stream", "date").parquet(landing.folder(job, attempt))
