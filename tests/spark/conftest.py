@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 MISSING = importlib.util.find_spec("pyspark") is None
 END_DEADLINE_S = 20.0
+# Some tests start a Spark of their own, beside whatever else the machine does.
+TIMEOUT_S = 300
 # PySpark leaves its sockets and processes to the garbage collector, and has not caught up with pandas and Python.
 PYSPARKS = (
     "ignore:unclosed:ResourceWarning",
@@ -57,6 +59,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if HERE in item.path.parents:
             for one in PYSPARKS:
                 item.add_marker(pytest.mark.filterwarnings(one))
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 
 # ---- Spark

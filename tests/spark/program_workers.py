@@ -15,10 +15,10 @@ for pushes in ("true", "false"):
     spark.conf.set("spark.sql.python.filterPushdown.enabled", pushes)
     for zone in ("UTC", "Asia/Tokyo"):
         spark.conf.set("spark.sql.session.timeZone", zone)
-        table = spark.read.format("leveret").option("url", url).option("columns", "offset,timestamp").load(stream)
-        assert table.where("offset >= 5").count() == 5
-        assert table.where(f"timestamp >= timestamp_micros({moment})").count() == 5
-        assert table.where(f"timestamp < timestamp_micros({moment})").count() == 5
+        reader = spark.read.format("leveret").options(url=url, columns="offset,timestamp", pushFilters="true")
+        assert reader.load(stream).where("offset >= 5").count() == 5
+        assert reader.load(stream).where(f"timestamp >= timestamp_micros({moment})").count() == 5
+        assert reader.load(stream).where(f"timestamp < timestamp_micros({moment})").count() == 5
     sys.stdout.write(f"PUSHED {pushes}\n")
     sys.stdout.flush()
     if pushes == "true":

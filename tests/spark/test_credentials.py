@@ -93,7 +93,7 @@ def test_nothing_that_spark_writes_has_it(guarded: Broker, tmp_path: Path) -> No
     """Logs, with everything in them, event logs and checkpoints, of a program of its own."""
     program = Path(__file__).with_name("program_secrets.py")
     command = [sys.executable, str(program), f"{guarded.host}:{guarded.port}", "ann", CANARY, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "INFO" in done.stderr
     assert "FAILED AS IT SHOULD" in done.stdout

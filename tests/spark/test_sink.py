@@ -108,7 +108,7 @@ class TestTables:
         stream = name_for("retried")
         publish(stream, [])
         command = [sys.executable, str(PROGRAM), broker.url, stream, str(tmp_path / "died")]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
         found = broker.queue(stream).messages()
         assert len(found) == 30_000

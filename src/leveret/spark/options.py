@@ -172,6 +172,14 @@ SPECS = (
     OptionSpec(
         "groupName", READ, _group, None, "1 to 255 octets", "how far we are is stored under this name after each batch"
     ),
+    OptionSpec(
+        "pushFilters",
+        READ,
+        _flag,
+        False,
+        _YES_NO,
+        "whether filters make it read less; for a DataFrame of one query only",
+    ),
     OptionSpec("limit", READ, _above_zero, None, _COUNT, "of a queue's messages, not more than these"),
     OptionSpec(
         "exchange",

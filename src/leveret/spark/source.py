@@ -24,6 +24,9 @@ from leveret.spark.sink import BatchWriter, StreamWriter
 
 __all__ = ["LeveretDataSource"]
 
+# Spark 4.3 keeps what was pushed with the relation, and uses it for every other query of the same DataFrame or view, and
+# for both sides of a union. So filters are taken only if the user says that there is one query.
+#
 # Spark asks this worker for a reader to push filters to. It asks others for the same reader later on, and refuses one
 # that takes filters if spark.sql.python.filterPushdown.enabled is off, which it is by default; and it pushes them only
 # here.
@@ -48,7 +51,8 @@ class LeveretDataSource(DataSource):
         options, columns = read_options(self.options, READ), self._columns(schema)
         if options["queue"] is not None:
             return QueueSnapshot(options, columns)
-        return FilteringStreamBatch(options, columns) if _is_pushing() else StreamBatch(options, columns)
+        pushes = options["pushFilters"] and _is_pushing()
+        return FilteringStreamBatch(options, columns) if pushes else StreamBatch(options, columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = read_options(self.options, READ)
