@@ -102,6 +102,8 @@ def test_the_archive_goes_back_to_the_broker(spark: SparkSession, lake: Lake, br
     assert run("expire", *where, "--older-than-days", "3").exit_code == 0
 
 
+# Three jobs over 24 hours of tables: half a minute on a machine that does nothing else.
+@pytest.mark.timeout(600)
 def test_a_day_in_the_shop(
     spark: SparkSession, tmp_path: Path, broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
