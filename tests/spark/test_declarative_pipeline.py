@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("pyspark.pipelines", reason="this PySpark has no declarative pipelines")
-for needed in ("grpc", "grpc_status", "google.protobuf", "google.rpc", "yaml", "zstandard"):
-    pytest.importorskip(needed, reason="Spark Connect is not installed: pip install 'pyspark[connect,pipelines]'")
-
 import pyarrow.dataset
 import pyspark
+import pytest
 
-from leveret.spark.pipeline.demo import DEAD_LETTERS, produce_day
+from leveret.spark.pipeline.demonstration.demo import DEAD_LETTERS, produce_day
 from leveret.testing import Broker
+
+NEEDED = ("grpc", "grpc_status", "google.protobuf", "google.rpc", "yaml", "zstandard")
+MISSING = [name for name in NEEDED if importlib.util.find_spec(name.partition(".")[0]) is None]
+pytestmark = pytest.mark.skipif(
+    bool(MISSING), reason="Spark Connect is not installed: pip install 'pyspark[connect,pipelines]'"
+)
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "declarative_pipeline"
 SPARK_HOME = Path(pyspark.__file__).parent

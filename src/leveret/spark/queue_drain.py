@@ -35,6 +35,8 @@ __all__ = ["QueueDrain"]
 BATCH_ROWS, BATCH_BYTES = 10_000, 32 * 1024 * 1024
 # A queue that has given nothing for so long has nothing for us.
 QUIET_S = 0.5
+# The first message may take longer: the broker has said that there is one, but somebody else may have got it.
+FIRST_S = 5.0
 NEVER = (1 << 64) - 1
 # AMQP has no larger one; a batch is not larger either then.
 PREFETCH_MAX = 65_535
@@ -127,7 +129,7 @@ class QueueDrain(DataSourceStreamReader, SupportsTriggerAvailableNow):
             come.clear()
             if not sink.items:
                 try:
-                    async with asyncio.timeout(QUIET_S):
+                    async with asyncio.timeout(QUIET_S if taken else FIRST_S):
                         await come.wait()
                 except TimeoutError:
                     break

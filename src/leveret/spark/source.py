@@ -24,7 +24,7 @@ from leveret.spark.sink import BatchWriter, StreamWriter
 
 __all__ = ["LeveretDataSource"]
 
-# Spark 4.3 keeps what was pushed with the relation, and uses it for every other query of the same DataFrame or view, and
+# Spark 4.3 keeps what was pushed with the relation, uses it for every other query of the same DataFrame or view, and
 # for both sides of a union. So filters are taken only if the user says that there is one query.
 #
 # Spark asks this worker for a reader to push filters to. It asks others for the same reader later on, and refuses one

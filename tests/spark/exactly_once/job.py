@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from leveret.spark.pipeline.archive import read_archive, start_archive
-from leveret.spark.pipeline.compaction import compact
+from leveret.spark.pipeline.archive.compaction import compact
 from leveret.spark.pipeline.lake import Lake
 from leveret.spark.pipeline.session import open_session
 from tests.spark.exactly_once.places import ARCHIVE, FILES, SOURCE, TARGET, Places

@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from leveret.client import blocking
 from leveret.client.message import Message
 from leveret.client.topology import Binding, Exchange, Queue
-from leveret.spark.pipeline import analytics
-from leveret.spark.pipeline.analytics import late_messages, read_silver, start_analytics
+from leveret.spark.pipeline.analysis import analytics
+from leveret.spark.pipeline.analysis.analytics import late_messages, read_silver, start_analytics
 from leveret.spark.pipeline.lake import Lake
 from leveret.spark.schema import COLUMNS
 from leveret.testing import Broker

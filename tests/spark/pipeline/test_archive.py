@@ -19,10 +19,9 @@ from leveret.client import blocking
 from leveret.client.message import Message
 from leveret.client.topology import Queue
 from leveret.spark.errors import InvalidOption
-from leveret.spark.pipeline import archive
-from leveret.spark.pipeline.archive import read_archive, start_archive
+from leveret.spark.pipeline.archive import archiving, read_archive, start_archive
+from leveret.spark.pipeline.archive.landing import Landing
 from leveret.spark.pipeline.lake import Lake
-from leveret.spark.pipeline.landing import Landing
 from leveret.testing import Broker
 
 pytestmark = pytest.mark.timeout(600)
@@ -65,7 +64,7 @@ def forget_last_commit(lake: Lake, name: str = "archive") -> int:
 
 def test_an_archive_that_is_empty(spark: SparkSession, lake: Lake) -> None:
     assert read_archive(spark, lake).count() == 0
-    assert read_archive(spark, lake).schema == archive.ARCHIVED
+    assert read_archive(spark, lake).schema == archiving.ARCHIVED
 
 
 def test_each_message_once_over_several_runs(spark: SparkSession, lake: Lake, broker: Broker) -> None:
@@ -142,8 +141,8 @@ def test_a_column_that_is_new(spark: SparkSession, lake: Lake, broker: Broker, m
     """Files that an older version wrote have null there."""
     publish(broker, "orders", 5)
     run(spark, lake, broker, stream="orders")
-    newer = StructType([*archive.ARCHIVED.fields, StructField("colour", StringType())])
-    monkeypatch.setattr(archive, "ARCHIVED", newer)
+    newer = StructType([*ARCHIVED.fields, StructField("colour", StringType())])
+    monkeypatch.setattr(archiving, "ARCHIVED", newer)
     assert [row.colour for row in read_archive(spark, lake).collect()] == [None] * 5
 
 

@@ -17,13 +17,13 @@ from leveret.client import blocking
 from leveret.client.topology import Queue
 from leveret.spark.pipeline.arguments import DEFAULT_URL, find_connection
 from leveret.spark.pipeline.commands import pipeline
-from leveret.spark.pipeline.demo import DEAD_LETTERS, produce_day
-from leveret.spark.pipeline.demo_day import DOWN_FROM_MS, DOWN_TO_MS, day_of
-from leveret.spark.pipeline.demo_run import fresh_lake, run_jobs, show_tables
+from leveret.spark.pipeline.demonstration.demo import DEAD_LETTERS, produce_day
+from leveret.spark.pipeline.demonstration.demo_day import DOWN_FROM_MS, DOWN_TO_MS, day_of
+from leveret.spark.pipeline.demonstration.demo_run import fresh_lake, run_jobs, show_tables
 from leveret.spark.pipeline.failures import Failed
 from leveret.spark.pipeline.lake import Lake
-from leveret.spark.pipeline.report import read_figures, write_report
-from leveret.spark.pipeline.views import make_views
+from leveret.spark.pipeline.querying.views import make_views
+from leveret.spark.pipeline.reporting.report import read_figures, write_report
 from leveret.testing import Broker
 
 JOBS = {"archive", "compact", "expire", "analytics", "deadletters", "replay", "report", "demo"}
@@ -34,7 +34,8 @@ def run(*words: str) -> Result:
 
 
 def test_help_comes_without_spark() -> None:
-    code = "import sys; from leveret.spark.pipeline import commands, sql_command; print('pyspark' in sys.modules)"
+    modules = "leveret.spark.pipeline.commands, leveret.spark.pipeline.querying.sql_command"
+    code = f"import sys; import {modules}; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "False\n"
     assert set(pipeline.commands) == JOBS

@@ -17,12 +17,11 @@ from pyspark.sql import functions as f
 from leveret.client import blocking
 from leveret.client.message import Message
 from leveret.client.topology import Queue
-from leveret.spark.pipeline import compaction
-from leveret.spark.pipeline.archive import read_archive, start_archive
-from leveret.spark.pipeline.compaction import compact, expire
+from leveret.spark.pipeline.archive import compaction, read_archive, start_archive
+from leveret.spark.pipeline.archive.compaction import compact, expire
+from leveret.spark.pipeline.archive.manifest import ManifestConflict, Manifests
 from leveret.spark.pipeline.lake import Lake
 from leveret.spark.pipeline.lake_files import LakeFiles
-from leveret.spark.pipeline.manifest import ManifestConflict, Manifests
 from leveret.testing import Broker
 
 pytestmark = pytest.mark.timeout(600)

@@ -18,9 +18,9 @@ from leveret.client import blocking
 from leveret.client.message import Message
 from leveret.client.topology import Binding, Exchange, Queue
 from leveret.spark.errors import InvalidOption
-from leveret.spark.pipeline import deadletters
-from leveret.spark.pipeline.clusters import shape_of_body
-from leveret.spark.pipeline.deadletters import (
+from leveret.spark.pipeline.analysis import deadletters
+from leveret.spark.pipeline.analysis.clusters import shape_of_body
+from leveret.spark.pipeline.analysis.deadletters import (
     AlertRule,
     read_letters,
     read_queue_letters,
@@ -341,7 +341,7 @@ def test_a_replay_that_was_killed_goes_on_with_the_same_ids(
         def broken(*_: Any) -> None:
             raise RuntimeError("pulled the plug")
 
-        patch.setattr("leveret.spark.pipeline.deadletter_replay.Ledger.add", broken)
+        patch.setattr("leveret.spark.pipeline.analysis.deadletter_replay.Ledger.add", broken)
         with pytest.raises(RuntimeError, match="pulled the plug"):
             replay_selected(spark, lake, "true", **asked)
     assert replay_selected(spark, lake, "true", **asked).sent == 3

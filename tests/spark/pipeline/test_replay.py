@@ -20,10 +20,10 @@ from pyspark.sql import SparkSession
 from leveret.client import blocking
 from leveret.client.message import Message
 from leveret.client.topology import Queue
-from leveret.spark.pipeline import replay as replaying
+from leveret.spark.pipeline.archive import replay as replaying
 from leveret.spark.pipeline.archive import start_archive
+from leveret.spark.pipeline.archive.replay import ReplayProgress, ReplayRefused, ReplayResult, replay
 from leveret.spark.pipeline.lake import Lake
-from leveret.spark.pipeline.replay import ReplayProgress, ReplayRefused, ReplayResult, replay
 from leveret.testing import Broker
 
 pytestmark = pytest.mark.timeout(600)

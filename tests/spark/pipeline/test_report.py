@@ -13,12 +13,12 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install lev
 
 from pyspark.sql import SparkSession
 
-from leveret.spark.pipeline import plots
 from leveret.spark.pipeline.lake import Lake
-from leveret.spark.pipeline.plots import Mark, Series
-from leveret.spark.pipeline.report import write_report
-from leveret.spark.pipeline.report_page import Figures, render
-from leveret.spark.pipeline.report_words import NOTHING, milliseconds, per, size
+from leveret.spark.pipeline.reporting import plots
+from leveret.spark.pipeline.reporting.plots import Mark, Series
+from leveret.spark.pipeline.reporting.report import write_report
+from leveret.spark.pipeline.reporting.report_page import Figures, render
+from leveret.spark.pipeline.reporting.report_words import NOTHING, milliseconds, per, size
 
 DAY = datetime(2026, 11, 16, tzinfo=UTC)
 STEP = timedelta(minutes=10)

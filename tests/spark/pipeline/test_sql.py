@@ -19,11 +19,11 @@ from pyspark.sql import SparkSession
 from leveret.client import blocking
 from leveret.client.topology import Queue
 from leveret.spark.pipeline.archive import start_archive
-from leveret.spark.pipeline.demo import DEAD_LETTERS, Produced, produce_day
+from leveret.spark.pipeline.demonstration.demo import DEAD_LETTERS, Produced, produce_day
 from leveret.spark.pipeline.lake import Lake
-from leveret.spark.pipeline.live import dead_letter_places
-from leveret.spark.pipeline.sql_command import sql
-from leveret.spark.pipeline.views import NotThereYet, find_tables, make_views
+from leveret.spark.pipeline.querying.live import dead_letter_places
+from leveret.spark.pipeline.querying.sql_command import sql
+from leveret.spark.pipeline.querying.views import NotThereYet, find_tables, make_views
 from leveret.testing import Broker
 
 NOBODY = {"url": "amqp://ann:secret-word@127.0.0.1:1/", "managementUrl": "http://127.0.0.1:1"}

@@ -40,8 +40,9 @@ DEATH_COUNT = "death_count"
 OFFSET_NAME = b"x-stream-offset"
 STAMP_NAME = b"x-stream-timestamp"
 MICROSECONDS = 1000000
-# The last second whose microseconds fit into 64 bits.
-SECONDS_MAX = 9223372036854
+# The last second of the year 9999, which is the last one that Python has: a publisher who means a later one counts in
+# other units.
+SECONDS_MAX = 253402300799
 
 
 class Rows:

@@ -14,8 +14,8 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from leveret.spark.pipeline.archive.replay import ReplayProgress
 from leveret.spark.pipeline.job_metrics import Figures
-from leveret.spark.pipeline.replay import ReplayProgress
 
 __all__ = ["QueryProgress", "show_replay"]
 

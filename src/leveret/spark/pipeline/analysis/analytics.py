@@ -33,11 +33,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StreamingQuery
 
-from leveret.spark.pipeline.bronze import read_bronze
-from leveret.spark.pipeline.hour_tables import DATE, HOUR, BatchTable, Hour, batch_key, columns, with_hour
+from leveret.spark.pipeline.analysis.bronze import read_bronze
+from leveret.spark.pipeline.analysis.hour_tables import DATE, HOUR, BatchTable, Hour, batch_key, columns, with_hour
+from leveret.spark.pipeline.analysis.parsing import parse
+from leveret.spark.pipeline.analysis.traffic import TOP, Traffic
 from leveret.spark.pipeline.lake import Lake
-from leveret.spark.pipeline.parsing import parse
-from leveret.spark.pipeline.traffic import TOP, Traffic
 from leveret.spark.schema import COLUMNS
 
 __all__ = ["late_messages", "read_silver", "start_analytics"]

@@ -19,10 +19,10 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from leveret.spark.pipeline.archive import read_archive
+from leveret.spark.pipeline.archive.archiving import read_archive
+from leveret.spark.pipeline.archive.replay_plan import Plan, PlanFiles, ReplayRefused, Request, iso, make_plan, select
 from leveret.spark.pipeline.lake import Lake
 from leveret.spark.pipeline.lake_files import LakeFiles
-from leveret.spark.pipeline.replay_plan import Plan, PlanFiles, ReplayRefused, Request, iso, make_plan, select
 from leveret.spark.row_messages import TEXTS
 
 __all__ = ["ReplayProgress", "ReplayRefused", "ReplayResult", "replay"]

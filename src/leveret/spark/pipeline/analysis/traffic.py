@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from leveret.spark.pipeline.hour_tables import DATE, HOUR, BatchTable, Hour, HourTable, columns, with_hour
+from leveret.spark.pipeline.analysis.hour_tables import DATE, HOUR, BatchTable, Hour, HourTable, columns, with_hour
+from leveret.spark.pipeline.analysis.parsing import published_at
 from leveret.spark.pipeline.lake import Lake
-from leveret.spark.pipeline.parsing import published_at
 
 __all__ = ["TOP", "Traffic"]
 

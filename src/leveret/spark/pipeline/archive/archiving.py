@@ -35,11 +35,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import DateType, StructField, StructType
 
 from leveret.spark.errors import InvalidOption
-from leveret.spark.pipeline.drained import numbered, without_known
+from leveret.spark.pipeline.archive.drained import numbered, without_known
+from leveret.spark.pipeline.archive.landing import EMPTY, Landed, Landing
+from leveret.spark.pipeline.archive.manifest import Manifest, Manifests
 from leveret.spark.pipeline.lake import Lake
 from leveret.spark.pipeline.lake_files import LakeFiles
-from leveret.spark.pipeline.landing import EMPTY, Landed, Landing
-from leveret.spark.pipeline.manifest import Manifest, Manifests
 from leveret.spark.schema import COLUMNS
 
 __all__ = ["ARCHIVED", "read_archive", "read_compacted", "read_landed", "start_archive"]

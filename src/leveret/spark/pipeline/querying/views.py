@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from leveret.spark.errors import SourceFailed, SparkConnectorError
 from leveret.spark.pipeline.archive import read_archive
 from leveret.spark.pipeline.lake import Lake
-from leveret.spark.pipeline.live import STREAM, LiveQueue, connection_options, list_live
+from leveret.spark.pipeline.querying.live import STREAM, LiveQueue, connection_options, list_live
 
 __all__ = ["DEADLETTERS", "NotThereYet", "Table", "Tables", "find_tables", "make_views", "read_table", "register"]
 

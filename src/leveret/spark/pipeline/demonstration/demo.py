@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from leveret.client import blocking
 from leveret.client.topology import Binding, Exchange, Queue
-from leveret.spark.pipeline.demo_day import day_of, messages_of, yesterday
+from leveret.spark.pipeline.demonstration.demo_day import day_of, messages_of, yesterday
 
 __all__ = ["DEAD_LETTERS", "STREAMS", "Produced", "produce_day"]
 

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType
 
-from leveret.spark.pipeline.hour_tables import columns
+from leveret.spark.pipeline.analysis.hour_tables import columns
 
 __all__ = ["CLUSTERS", "cluster", "error_text", "find_clusters", "shape_of", "shape_of_body"]
 

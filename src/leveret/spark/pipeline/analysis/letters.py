@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from leveret.spark.pipeline.clusters import cluster, error_text, shape_of
-from leveret.spark.pipeline.hour_tables import columns
-from leveret.spark.pipeline.parsing import published_at, tenant
+from leveret.spark.pipeline.analysis.clusters import cluster, error_text, shape_of
+from leveret.spark.pipeline.analysis.hour_tables import columns
+from leveret.spark.pipeline.analysis.parsing import published_at, tenant
 from leveret.spark.schema import COLUMNS
 
 __all__ = ["ERROR_HEADERS", "LETTERS", "as_letters"]

@@ -9,13 +9,13 @@ import click
 
 from leveret.spark.pipeline.arguments import Place, need_spark, placed
 from leveret.spark.pipeline.failures import Failed, told
+from leveret.spark.pipeline.querying.rows_output import FORMATS, TABLE, print_rows
 from leveret.spark.pipeline.quiet import quiet_session
-from leveret.spark.pipeline.rows_output import FORMATS, TABLE, print_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from leveret.spark.pipeline.views import Tables
+    from leveret.spark.pipeline.querying.views import Tables
 
 __all__ = ["sql"]
 
@@ -46,7 +46,7 @@ def sql(place: Place, query: str | None, lists: bool, limit: int | None, form: s
         raise click.UsageError("Say what to ask, or --tables to see what there is.")
     need_spark()
     from leveret.spark.errors import SparkConnectorError
-    from leveret.spark.pipeline.views import find_tables
+    from leveret.spark.pipeline.querying.views import find_tables
 
     try:
         tables = find_tables(place.lake, place.connection)
@@ -72,7 +72,7 @@ def _ask(place: Place, tables: Tables, query: str, limit: int | None, form: str)
     from pyspark.errors import PySparkException
 
     from leveret.spark.errors import SparkConnectorError
-    from leveret.spark.pipeline.views import DEADLETTERS, register
+    from leveret.spark.pipeline.querying.views import DEADLETTERS, register
 
     named = tables.named_in(query)
     if tables.trouble and any(table.name == DEADLETTERS for table in named):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from leveret.spark.pipeline.parsing import PUBLISHED_HEADER
+from leveret.spark.pipeline.analysis.parsing import PUBLISHED_HEADER
 
 __all__ = ["at_event_time"]
 

@@ -20,7 +20,7 @@ from leveret.spark.broker import Broker
 from leveret.spark.errors import InvalidOption, SourceFailed
 from leveret.spark.management import get, post
 from leveret.spark.options import READ, read_options
-from leveret.spark.pipeline.letters import as_letters
+from leveret.spark.pipeline.analysis.letters import as_letters
 
 __all__ = ["Reprocessed", "reprocess", "reprocess_selected"]
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from leveret.spark.errors import InvalidOption
-from leveret.spark.pipeline.hour_tables import columns
+from leveret.spark.pipeline.analysis.hour_tables import columns
 
 __all__ = ["ALERTS", "AlertRule", "find_alerts"]
 

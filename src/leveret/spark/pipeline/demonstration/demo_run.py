@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from leveret.spark.pipeline.demo import DEAD_LETTERS, STREAMS, Produced
-from leveret.spark.pipeline.demo_day import EVENT_TIME
+from leveret.spark.pipeline.demonstration.demo import DEAD_LETTERS, STREAMS, Produced
+from leveret.spark.pipeline.demonstration.demo_day import EVENT_TIME
 from leveret.spark.pipeline.failures import Failed
 from leveret.spark.pipeline.lake import Lake
-from leveret.spark.pipeline.rows_output import TABLE, print_rows
+from leveret.spark.pipeline.querying.rows_output import TABLE, print_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,11 +62,11 @@ def say_produced(produced: Produced, seconds: float) -> None:
 
 def run_jobs(spark: SparkSession, lake: Lake, connection: dict[str, str]) -> None:
     """Archive, analytics and dead letters, over everything there is."""
-    from leveret.spark.pipeline.analytics import start_analytics
+    from leveret.spark.pipeline.analysis.analytics import start_analytics
+    from leveret.spark.pipeline.analysis.bronze import read_bronze
+    from leveret.spark.pipeline.analysis.deadletters import start_deadletters
+    from leveret.spark.pipeline.analysis.event_time import at_event_time
     from leveret.spark.pipeline.archive import start_archive
-    from leveret.spark.pipeline.bronze import read_bronze
-    from leveret.spark.pipeline.deadletters import start_deadletters
-    from leveret.spark.pipeline.event_time import at_event_time
     from leveret.spark.pipeline.runner import run_queries
 
     trigger: dict[str, Any] = {"availableNow": True}
@@ -96,7 +96,7 @@ def run_jobs(spark: SparkSession, lake: Lake, connection: dict[str, str]) -> Non
 
 
 def show_tables(spark: SparkSession, lake: Lake, connection: dict[str, str]) -> None:
-    from leveret.spark.pipeline.views import make_views
+    from leveret.spark.pipeline.querying.views import make_views
 
     made = make_views(spark, lake, connection, " ".join(QUESTIONS.values()))
     assert made, "the jobs have written their tables"

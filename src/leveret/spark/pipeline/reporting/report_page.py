@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from html import escape
 from typing import Any, NamedTuple
 
-from leveret.spark.pipeline import plots
-from leveret.spark.pipeline.plots import Mark, Series
-from leveret.spark.pipeline.report_style import STYLE
-from leveret.spark.pipeline.report_words import NOTHING, milliseconds, per, size
+from leveret.spark.pipeline.reporting import plots
+from leveret.spark.pipeline.reporting.plots import Mark, Series
+from leveret.spark.pipeline.reporting.report_style import STYLE
+from leveret.spark.pipeline.reporting.report_words import NOTHING, milliseconds, per, size
 
 __all__ = ["Figures", "render"]
 

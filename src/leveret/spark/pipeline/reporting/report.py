@@ -14,10 +14,10 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from leveret.spark.pipeline.analysis.traffic import SKETCH_K
 from leveret.spark.pipeline.lake import Lake
-from leveret.spark.pipeline.report_page import OTHERS, Figures, render
-from leveret.spark.pipeline.traffic import SKETCH_K
-from leveret.spark.pipeline.views import read_table
+from leveret.spark.pipeline.querying.views import read_table
+from leveret.spark.pipeline.reporting.report_page import OTHERS, Figures, render
 
 __all__ = ["write_report"]
 

@@ -16,11 +16,11 @@ from datetime import UTC, date, datetime, timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from leveret.spark.pipeline.archive import read_compacted, read_landed
+from leveret.spark.pipeline.archive.archiving import read_compacted, read_landed
+from leveret.spark.pipeline.archive.landing import Landed, Landing
+from leveret.spark.pipeline.archive.manifest import Compacted, Dropped, Manifest, Manifests
 from leveret.spark.pipeline.lake import Lake
 from leveret.spark.pipeline.lake_files import LakeFiles
-from leveret.spark.pipeline.landing import Landed, Landing
-from leveret.spark.pipeline.manifest import Compacted, Dropped, Manifest, Manifests
 
 __all__ = ["CompactionResult", "ExpireResult", "compact", "expire"]
 

@@ -24,9 +24,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType
 
 from leveret.spark.errors import InvalidOption
-from leveret.spark.pipeline.hour_tables import columns, path_exists
+from leveret.spark.pipeline.analysis.hour_tables import columns, path_exists
+from leveret.spark.pipeline.analysis.letters import LETTERS
 from leveret.spark.pipeline.lake import Lake
-from leveret.spark.pipeline.letters import LETTERS
 
 __all__ = ["Replayed", "replay_selected"]
 

@@ -28,11 +28,11 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StreamingQuery
 
-from leveret.spark.pipeline.alerts import ALERTS, AlertRule, find_alerts
-from leveret.spark.pipeline.bronze import read_bronze
-from leveret.spark.pipeline.clusters import CLUSTERS, find_clusters
-from leveret.spark.pipeline.deadletter_replay import Replayed, replay_selected
-from leveret.spark.pipeline.hour_tables import (
+from leveret.spark.pipeline.analysis.alerts import ALERTS, AlertRule, find_alerts
+from leveret.spark.pipeline.analysis.bronze import read_bronze
+from leveret.spark.pipeline.analysis.clusters import CLUSTERS, find_clusters
+from leveret.spark.pipeline.analysis.deadletter_replay import Replayed, replay_selected
+from leveret.spark.pipeline.analysis.hour_tables import (
     BATCH,
     DATE,
     HOUR,
@@ -45,9 +45,9 @@ from leveret.spark.pipeline.hour_tables import (
     path_exists,
     with_hour,
 )
+from leveret.spark.pipeline.analysis.letters import ERROR_HEADERS, LETTERS, as_letters
+from leveret.spark.pipeline.analysis.reprocess import Reprocessed, reprocess, reprocess_selected
 from leveret.spark.pipeline.lake import Lake
-from leveret.spark.pipeline.letters import ERROR_HEADERS, LETTERS, as_letters
-from leveret.spark.pipeline.reprocess import Reprocessed, reprocess, reprocess_selected
 
 __all__ = [
     "AlertRule",
