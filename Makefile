@@ -142,7 +142,7 @@ pins: $(VENV)/.dev ## take the newest versions that pyproject.toml allows into r
 	if [ -n "$$index" ]; then export UV_DEFAULT_INDEX="$$index"; fi; \
 	$(UV_COMPILE) pyproject.toml -o requirements/run.txt; \
 	$(UV_COMPILE) --extra test -c requirements/run.txt pyproject.toml -o requirements/test.txt; \
-	$(UV_COMPILE) --extra spark -c requirements/test.txt pyproject.toml -o requirements/spark.txt; \
+	$(UV_COMPILE) --extra spark --extra declarative -c requirements/test.txt pyproject.toml -o requirements/spark.txt; \
 	$(UV_COMPILE) --extra dev -c requirements/test.txt pyproject.toml -o requirements/dev.txt; \
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
 		| $(UV_COMPILE) -c requirements/test.txt - -o requirements/build.txt

@@ -141,7 +141,7 @@ def test_a_column_that_is_new(spark: SparkSession, lake: Lake, broker: Broker, m
     """Files that an older version wrote have null there."""
     publish(broker, "orders", 5)
     run(spark, lake, broker, stream="orders")
-    newer = StructType([*ARCHIVED.fields, StructField("colour", StringType())])
+    newer = StructType([*archiving.ARCHIVED.fields, StructField("colour", StringType())])
     monkeypatch.setattr(archiving, "ARCHIVED", newer)
     assert [row.colour for row in read_archive(spark, lake).collect()] == [None] * 5
 
