@@ -47,7 +47,7 @@ test-compiled: $(VENV)/.installed $(VENV)/.test $(VENV)/.dev ## every test again
 
 # A Spark session is a JVM with all cores of its own: two of them at a time are enough.
 test-spark: $(VENV)/.installed $(VENV)/.test $(VENV)/.spark ## the data pipeline on a real Spark; needs Java 17
-	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/spark $(ARGS)
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/spark tests/unit/spark $(ARGS)
 
 test-pure: $(VENV)/.installed $(VENV)/.test ## the same source interpreted, LEVERET_PURE=1
 	LEVERET_PURE=1 $(PYTEST) $(PURE_SUITES) $(ARGS)
@@ -142,7 +142,7 @@ pins: $(VENV)/.dev ## take the newest versions that pyproject.toml allows into r
 	if [ -n "$$index" ]; then export UV_DEFAULT_INDEX="$$index"; fi; \
 	$(UV_COMPILE) pyproject.toml -o requirements/run.txt; \
 	$(UV_COMPILE) --extra test -c requirements/run.txt pyproject.toml -o requirements/test.txt; \
-	$(UV_COMPILE) --extra spark -c requirements/test.txt pyproject.toml -o requirements/spark.txt; \
+	$(UV_COMPILE) --extra spark --extra declarative -c requirements/test.txt pyproject.toml -o requirements/spark.txt; \
 	$(UV_COMPILE) --extra dev -c requirements/test.txt pyproject.toml -o requirements/dev.txt; \
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
 		| $(UV_COMPILE) -c requirements/test.txt - -o requirements/build.txt

@@ -47,7 +47,7 @@ COMMANDS = {
     "publish": Place("leveret.cli.messages", "publish", "Publish one message."),
     "queues": Place("leveret.cli.queues", "queues", "List, make, empty and watch queues."),
     "serve": Place("leveret.node.serve_command", "serve", "Run one node in the foreground."),
-    "sql": Place("leveret.spark.pipeline.sql_command", "sql", "Ask streams, queues and the lake in SQL."),
+    "sql": Place("leveret.spark.pipeline.querying.sql_command", "sql", "Ask streams, queues and the lake in SQL."),
     "status": Place("leveret.cli.status", "status", "How the broker is."),
     "storage": Place("leveret.node.storage_commands", "storage", "Look into a data directory."),
     "streams": Place("leveret.cli.streams", "streams", "Streams: who reads and writes them, and how far they are."),

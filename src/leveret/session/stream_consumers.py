@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.broker.stream_groups import GroupKey
-from leveret.broker.streams import StreamService, text
+from leveret.broker.streams import OFFSET_MAX, StreamService, text
 from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import queue_text
 from leveret.catalog import arguments as check
@@ -58,6 +58,12 @@ def _name(value: Any) -> str | None:
     return None if octets_of(value) is not None else '"expected a text of 1 to 255 octets"'
 
 
+def _offset(value: Any) -> str | None:
+    return check.non_negative(value) or (
+        None if value <= OFFSET_MAX else f'"expected an offset of at most {OFFSET_MAX}"'
+    )
+
+
 CHECKS: dict[str, check.Check] = {
     STOP: check.non_negative,
     FILTER: _filter_values,
@@ -66,7 +72,7 @@ CHECKS: dict[str, check.Check] = {
     QUERY: check.boolean,
     SINGLE_ACTIVE: check.boolean,
     STAMPS: check.boolean,
-    STORE: check.non_negative,
+    STORE: _offset,
 }
 
 

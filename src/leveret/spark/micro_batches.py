@@ -43,6 +43,8 @@ class MicroBatches(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # For Trigger.AvailableNow: where it ends.
         self._target: dict[str, int] | None = None
         self._latest: dict[str, int] = {}
+        # Up to where the broker was told that we are.
+        self._told: dict[str, int] | None = None
         self._last_batch_at = time.monotonic()
 
     # ---- on the driver
@@ -59,6 +61,8 @@ class MicroBatches(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     raise InvalidOption(
                         f"startingOffsets of {name!r} is {offset}, and the stream ends at {ends[name].end}"
                     )
+        # Nothing was read yet that could be told.
+        self._told = dict(found)
         return found
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -69,8 +73,12 @@ class MicroBatches(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = {name: ends.end for name, ends in self._streams.ends(self._streams.find()).items()}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        ends = self._streams.ends(self._target or self._streams.find())
+        ends = self._streams.ends(self._streams.find() if self._target is None else self._target)
+        # Whatever Spark goes on from is committed. It says so itself only with the next batch, and so of the last one
+        # of a query never.
+        self.commit(start)
         start = dict(start)
+        self._tell_deleted([name for name in start if name not in ends])
         for name, one in ends.items():
             if name not in start:
                 # A partition that is new: all of it.
@@ -105,18 +113,27 @@ class MicroBatches(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         names = self._streams.find()
-        gone = [name for name in end if name not in names]
-        if gone:
-            raise SourceFailed(f"the checkpoint has offsets of {', '.join(gone)}, which is not read any more")
-        ends = self._streams.ends({name: names[name] for name in end})
+        self._tell_deleted([name for name in end if name not in names])
+        ends = self._streams.ends({name: names[name] for name in end if name in names})
         ranges = []
-        for name, stop in end.items():
-            first = start.get(name, ends[name].first)
+        for name in ends:
+            # A stream that is new is read from its first message on.
+            first, stop = start.get(name, 0), end[name]
             if first < ends[name].first and first < stop:
                 first = self._after_loss(name, first, ends[name])
             ranges.append(Range(name, names[name], first, max(first, stop)))
         ranges = [one for one in ranges if len(one) > 0]
         return list(cut(ranges, self._options["maxRecordsPerPartition"], self._options["minPartitions"]))
+
+    def _tell_deleted(self, names: list[str]) -> None:
+        """Streams that the checkpoint knows and that are not among those that are read now."""
+        if not names:
+            return
+        told = ", ".join(names)
+        text = f"the checkpoint has offsets of {told}, which is not read any more: deleted, or not in the options"
+        if self._options["failOnDataLoss"]:
+            raise DataLoss(f"{text}; begin with a new checkpoint, or go on without with failOnDataLoss=false")
+        log.warning("%s; the query goes on without, as failOnDataLoss=false says", text)
 
     def _after_loss(self, name: str, asked: int, ends: Ends) -> int:
         text = (
@@ -130,10 +147,11 @@ class MicroBatches(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, int]) -> None:
         group = self._options["groupName"]
-        if group is None:
+        if group is None or end == self._told:
             return
         try:
             self._streams.store(group, end)
+            self._told = dict(end)
         except SourceFailed as error:
             # The checkpoint is what counts: this is for people to look at, and comes again with the next batch.
             log.warning("not told to the broker: %s", error)

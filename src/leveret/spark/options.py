@@ -17,6 +17,7 @@ __all__ = ["ANY", "READ", "WRITE", "OptionSpec", "read_options"]
 
 ANY, READ, WRITE = "any", "read", "write"
 
+WRITE_ID_BYTES_MAX = 200
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SPAN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d|seconds?|minutes?|hours?|days?)\s*")
 
@@ -74,6 +75,19 @@ def _names(value: str) -> tuple[str, ...]:
 def _pattern(value: str) -> str:
     re.compile(value)
     return _text(value)
+
+
+def _write_id(value: str) -> str:
+    # Names and ids of at most 255 octets are made of it.
+    if not 0 < len(value.encode()) <= WRITE_ID_BYTES_MAX:
+        raise ValueError
+    return value
+
+
+def _group(value: str) -> str:
+    if not 0 < len(value.encode()) <= 255:
+        raise ValueError
+    return value
 
 
 def _priority(value: str) -> int:
@@ -156,7 +170,15 @@ SPECS = (
     OptionSpec("maxRecordsPerPartition", READ, _above_zero, 500_000, _COUNT, "messages in one task"),
     OptionSpec("failOnDataLoss", READ, _flag, True, _YES_NO, "an error, or a warning, if retention was faster"),
     OptionSpec(
-        "groupName", READ, _text, None, "1 to 255 octets", "how far we are is stored under this name after each batch"
+        "groupName", READ, _group, None, "1 to 255 octets", "how far we are is stored under this name after each batch"
+    ),
+    OptionSpec(
+        "pushFilters",
+        READ,
+        _flag,
+        False,
+        _YES_NO,
+        "whether filters make it read less; for a DataFrame of one query only",
     ),
     OptionSpec("limit", READ, _above_zero, None, _COUNT, "of a queue's messages, not more than these"),
     OptionSpec(
@@ -176,9 +198,9 @@ SPECS = (
     OptionSpec(
         "writeId",
         WRITE,
-        _text,
+        _write_id,
         None,
-        "a text",
+        f"a text of 1 to {WRITE_ID_BYTES_MAX} octets",
         "the same for each attempt to write the same rows: what was published is known then",
     ),
     OptionSpec(
@@ -213,8 +235,9 @@ def read_options(given: Mapping[str, str], side: str) -> dict[str, Any]:
             continue
         spec = specs.get(lower)
         if spec is None:
-            if any(one.name.lower() == lower for one in SPECS):
-                raise InvalidOption(f"the option {name!r} is for {'writing' if side == READ else 'reading'} alone")
+            others = [one.name for one in SPECS if one.name.lower() == lower]
+            if others:
+                raise InvalidOption(f"the option {others[0]!r} is for {'writing' if side == READ else 'reading'} alone")
             names = ", ".join(sorted(one.name for one in specs.values()))
             raise InvalidOption(f"there is no option {name!r}; there are {names}")
         try:
@@ -223,7 +246,7 @@ def read_options(given: Mapping[str, str], side: str) -> dict[str, Any]:
             shown = "..." if spec.name in ("password", "url") else repr(text)
             raise InvalidOption(f"the option {spec.name} is {shown}; it must be {spec.allowed}") from None
     if side == READ and given.get("path") and found["stream"] is None:
-        found["stream"] = (given["path"],)
+        found["stream"] = _names(given["path"])
     return found
 
 

@@ -6,7 +6,7 @@ do."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -19,6 +19,8 @@ from leveret.spark.errors import WriteFailed
 __all__ = ["Publisher"]
 
 WINDOW, WINDOW_BYTES = 5_000, 16 * 1024 * 1024
+# So many exchanges with routing keys are tried one by one, by each task; it takes the time of a confirm each.
+PLACES_MAX = 200
 # One for each place and login that this process has published to.
 _BROKERS: dict[tuple[Any, ...], Broker] = {}
 
@@ -32,11 +34,41 @@ class Publisher:
         self._broker = broker
         self._deadline_s: float = options["confirmTimeout"]
         self._producer: Producer | None = None
+        # Exchanges with routing keys that this task has published to.
+        self._tried: set[tuple[str | None, str | None]] = set()
 
     def publish(self, messages: Iterable[Message | ValueError]) -> list[tuple[int, str]]:
         """Publishes all that are messages and waits for their confirms. The others, and those that the broker did not
         take, as (place, why)."""
         return self._broker.loop.run_until_complete(self._publish(list(messages)))
+
+    def publish_until(self, messages: Iterable[Message | ValueError]) -> list[tuple[int, str]]:
+        """The same up to the first that cannot be published; what comes behind it is not, as far as that can be known.
+        A stream that had got what comes behind would take the bad one for known when it is written again."""
+        return self._broker.loop.run_until_complete(self._publish_until(list(messages)))
+
+    async def _publish_until(self, given: list[Message | ValueError]) -> list[tuple[int, str]]:
+        start = 0
+        for end in self._parts(given):
+            failures = await self._publish(given[start:end])
+            if failures:
+                return [(start + place, why) for place, why in failures]
+            start = end
+        return []
+
+    def _parts(self, given: list[Message | ValueError]) -> Iterator[int]:
+        """Where to stop and wait: behind the first message to an exchange with a routing key, before the next such one,
+        and behind one that is none. So a place that does not exist is found before anything behind it is published."""
+        known = self._tried
+        for place, one in enumerate(given):
+            if isinstance(one, ValueError):
+                yield place + 1
+            elif len(known) < PLACES_MAX and (where := (one.exchange, one.routing_key)) not in known:
+                known.add(where)
+                if place:
+                    yield place
+                yield place + 1
+        yield len(given)
 
     async def _publish(self, given: list[Message | ValueError]) -> list[tuple[int, str]]:
         failures = [(place, str(one)) for place, one in enumerate(given) if isinstance(one, ValueError)]

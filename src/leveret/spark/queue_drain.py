@@ -35,7 +35,11 @@ __all__ = ["QueueDrain"]
 BATCH_ROWS, BATCH_BYTES = 10_000, 32 * 1024 * 1024
 # A queue that has given nothing for so long has nothing for us.
 QUIET_S = 0.5
+# The first message may take longer: the broker has said that there is one, but somebody else may have got it.
+FIRST_S = 5.0
 NEVER = (1 << 64) - 1
+# AMQP has no larger one; a batch is not larger either then.
+PREFETCH_MAX = 65_535
 BATCHES = "batches"
 
 
@@ -69,6 +73,9 @@ class QueueDrain(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         number = start[BATCHES]
+        # Whatever Spark goes on from is committed. It says so itself only with the next batch, and so of the last one
+        # of a query never: its messages would come again each time.
+        self.commit(start)
         if self._left is not None and self._left <= 0:
             return {BATCHES: number}
         return {BATCHES: number + 1 if self._waiting() > 0 else number}
@@ -108,21 +115,21 @@ class QueueDrain(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._held.clear()
             channel = self._channel = await connection.channel()
         # A fresh allowance for each batch: it ends with what it has got.
-        await channel.prefetch(self._most)
+        await channel.prefetch(min(self._most, PREFETCH_MAX))
         sink, come = Sink(f"leveret-drain-{number}".encode()), asyncio.Event()
         sink.wake = come.set
         channel.on_end(lambda reason: come.set())
         rows = Rows(frozenset(self._columns))
-        rows.by_tag = True
+        rows.by_tag, rows.stamped = True, False
         made: list[pa.RecordBatch] = []
         taken = 0
         await channel.consume(self._queue, sink, on_cancel=come.set)
-        while taken < self._most and rows.body_bytes < BATCH_BYTES:
+        while taken < self._most and rows.octets < BATCH_BYTES:
             channel.check()
             come.clear()
             if not sink.items:
                 try:
-                    async with asyncio.timeout(QUIET_S):
+                    async with asyncio.timeout(QUIET_S if taken else FIRST_S):
                         await come.wait()
                 except TimeoutError:
                     break
@@ -154,7 +161,7 @@ class QueueDrain(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     delivery.ack(multiple=True)
             if self._channel is not None and self._channel.is_open:
                 # The broker has read the acks when it has answered this.
-                await self._channel.prefetch(self._most)
+                await self._channel.prefetch(min(self._most, PREFETCH_MAX))
 
         if deliveries:
             self._broker.run(ack, f"acknowledging messages of {self._queue!r}")

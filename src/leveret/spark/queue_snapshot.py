@@ -120,10 +120,13 @@ class QueueSnapshot(DataSourceReader):
         if headers:
             row["headers"] = [(name, value_text(value)) for name, value in headers.items()]
             row["headers_json"] = headers_to_json(headers)
-            row.update({column: headers.get(header) for column, header in DEATHS.items()})
+            row.update(
+                {column: value for column, header in DEATHS.items() if isinstance(value := headers.get(header), str)}
+            )
             deaths = headers.get("x-death")
             if isinstance(deaths, list):
-                row[DEATH_COUNT] = sum(death.get("count", 0) for death in deaths if isinstance(death, dict))
+                counts = [death.get("count") for death in deaths if isinstance(death, dict)]
+                row[DEATH_COUNT] = sum(count for count in counts if isinstance(count, int) and 0 < count < 1 << 40)
         return row
 
 

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 # What may be on its way: messages, and octets of them. RabbitMQ knows no limit of octets, and so gets fewer messages.
 PREFETCH, PREFETCH_BYTES, PREFETCH_FOREIGN = 20_000, 32 * 1024 * 1024, 2_000
 ACK_EVERY = PREFETCH_FOREIGN // 4
-# A batch is full with so many rows, or so many octets of bodies.
+# A batch is full with so many rows, or so many octets of bodies and properties.
 BATCH_ROWS, BATCH_BYTES = 10_000, 8 * 1024 * 1024
 # Nothing has come for so long, although there are messages: the connection may be dead.
 SILENCE_S = 30.0
@@ -113,7 +113,8 @@ class RangeReader:
         self._sink.wake = self._come.set
         channel.on_end(lambda reason: self._come.set())
         arguments = {OFFSET: self._rows.next_offset}
-        if is_leveret(channel.link):
+        self._rows.stamped = is_leveret(channel.link)
+        if self._rows.stamped:
             arguments["x-stream-stop-offset"] = self._range.end
             arguments["x-stream-timestamps"] = True
         await channel.consume(self._range.stream, self._sink, arguments=arguments, on_cancel=self._on_cancel)
@@ -126,14 +127,14 @@ class RangeReader:
     async def _fill(self) -> None:
         rows, items = self._rows, self._sink.items
         assert self._channel is not None
-        while rows.count < BATCH_ROWS and rows.body_bytes < BATCH_BYTES and rows.next_offset < self._range.end:
+        while rows.count < BATCH_ROWS and rows.octets < BATCH_BYTES and rows.next_offset < self._range.end:
             if items:
                 self._taken += rows.gather(items, BATCH_ROWS, BATCH_BYTES, self._range.end)
                 if (
                     items
                     and rows.next_offset < self._range.end
                     and rows.count < BATCH_ROWS
-                    and rows.body_bytes < BATCH_BYTES
+                    and rows.octets < BATCH_BYTES
                 ):
                     # It stands before one behind the range: all that was left of it is gone.
                     self._lose_rest()

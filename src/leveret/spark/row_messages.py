@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from leveret.client.message import Message
+from leveret.client.message import Message, written_properties
 from leveret.core.client.header_text import headers_from_json
+from leveret.core.field_types import Int64
 from leveret.spark.errors import InvalidOption
 from leveret.spark.schema import COLUMNS
 
@@ -50,9 +51,11 @@ TYPES = {
     "headers": ("map<string,string>",),
     PUBLISHING_ID: ("bigint", "int"),
 }
+ODD = ("headers", "headers_json", "delivery_mode", "priority", "expiration", "message_timestamp")
 # Where a message was lies behind it: the next stream has offsets of its own.
 FORGOTTEN = ("x-stream-offset", "x-stream-timestamp")
 PRODUCER_HEADER, ID_HEADER = "x-producer-name", "x-publishing-id"
+NAME_BYTES_MAX = 255
 
 
 def check_columns(schema: StructType, options: Mapping[str, Any]) -> None:
@@ -114,7 +117,8 @@ class RowMessages:
             routing_key=routing_key,
             mandatory=options["mandatory"],
             headers=self._headers(cell, number),
-            message_id=cell("message_id", f"{self._message_ids}-{number}"),
+            # An empty one, which some publish, is none.
+            message_id=cell("message_id") or f"{self._message_ids}-{number}",
             delivery_mode=cell("delivery_mode", self._mode),
             priority=cell("priority", options["priority"]),
             timestamp=None if moment is None else int(moment.timestamp()),
@@ -123,7 +127,18 @@ class RowMessages:
         if message.content_type is None:
             message.content_type = options["contentType"]
         _check_texts(message)
+        if self._is_odd(columns):
+            # So that what cannot be written is found here, with its row, before anything is published.
+            try:
+                written_properties(message.properties(), message.headers, message.message_id or "")
+            except TypeError as error:
+                raise ValueError(str(error)) from None
         return message
+
+    @staticmethod
+    def _is_odd(columns: Mapping[str, list[Any]]) -> bool:
+        """Whether there are columns whose values may be such as no message can have."""
+        return any(name in columns for name in ODD)
 
     def _headers(self, cell: Any, number: int) -> dict[str, Any]:
         exact = cell("headers_json")
@@ -133,8 +148,15 @@ class RowMessages:
             headers = dict(cell("headers", ()))
         for name in FORGOTTEN:
             headers.pop(name, None)
-        headers[PRODUCER_HEADER] = cell(PRODUCER, self._producer)
-        headers[ID_HEADER] = cell(PUBLISHING_ID, self._first_id + number)
+        producer, publishing_id = cell(PRODUCER, self._producer), cell(PUBLISHING_ID, self._first_id + number)
+        # A stream that cannot use them takes the message every time.
+        if not 0 < len(producer.encode("utf-8", "surrogatepass")) <= NAME_BYTES_MAX:
+            raise ValueError(f"its {PRODUCER} is {producer[:80]!r}; it must have 1 to {NAME_BYTES_MAX} octets")
+        if publishing_id < 0:
+            raise ValueError(f"its {PUBLISHING_ID} is {publishing_id}, which is below 0")
+        headers[PRODUCER_HEADER] = producer
+        # As 64 bits always, so that the same rows are the same octets.
+        headers[ID_HEADER] = Int64(publishing_id)
         return headers
 
 

@@ -52,9 +52,11 @@ class Publishing:
         diverted = Diverted(self._options["badRowsPath"], f"{write_id}-{batch}-{task}")
         rows = 0
         with Publisher.of(self._broker, self._options) as publisher:
+            fails = self._options["badRows"] == "fail"
             for table in batches:
-                failures = publisher.publish(messages.of(table, rows))
-                if failures and self._options["badRows"] == "fail":
+                made = messages.of(table, rows)
+                failures = publisher.publish_until(made) if fails else publisher.publish(made)
+                if failures and fails:
                     place, why = failures[0]
                     raise WriteFailed(f"{_name(table, place, rows)} cannot be published: {why}")
                 diverted.add(table, failures)

@@ -24,10 +24,19 @@ from leveret.spark.sink import BatchWriter, StreamWriter
 
 __all__ = ["LeveretDataSource"]
 
+# Spark 4.3 keeps what was pushed with the relation, uses it for every other query of the same DataFrame or view, and
+# for both sides of a union. So filters are taken only if the user says that there is one query.
+#
 # Spark asks this worker for a reader to push filters to. It asks others for the same reader later on, and refuses one
 # that takes filters if spark.sql.python.filterPushdown.enabled is off, which it is by default; and it pushes them only
 # here.
 _PUSHING_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+def _is_pushing() -> bool:
+    """Whether this process is that worker: forked by Spark's daemon, which imports it, or started as a program."""
+    program = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return _PUSHING_WORKER in sys.modules or getattr(program, "name", None) == _PUSHING_WORKER
 
 
 class LeveretDataSource(DataSource):
@@ -42,7 +51,7 @@ class LeveretDataSource(DataSource):
         options, columns = read_options(self.options, READ), self._columns(schema)
         if options["queue"] is not None:
             return QueueSnapshot(options, columns)
-        pushes = _PUSHING_WORKER in sys.modules
+        pushes = options["pushFilters"] and _is_pushing()
         return FilteringStreamBatch(options, columns) if pushes else StreamBatch(options, columns)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802

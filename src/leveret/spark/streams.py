@@ -55,16 +55,15 @@ class Streams:
         self._known: dict[str, int] = {}
 
     def find(self) -> dict[str, int]:
-        """By name. Partitions and names that are new since the last time come behind the others."""
+        """By name. Partitions that are new since the last time come behind the others; of streams with a pattern those
+        that there are now."""
         if self._names is not None:
             self._known = dict.fromkeys(self._names, 0)
         elif self._super is not None:
             self._known = self._broker.run(self._partitions, f"looking for the partitions of {self._super!r}")
         else:
             assert self._pattern is not None
-            for name in list_streams(self._broker):
-                if re.fullmatch(self._pattern, name):
-                    self._known.setdefault(name, 0)
+            self._known = {name: 0 for name in list_streams(self._broker) if re.fullmatch(self._pattern, name)}
         return dict(self._known)
 
     async def _partitions(self, connection: Connection) -> dict[str, int]:

@@ -77,11 +77,11 @@ class Wishes:
             self.moment_to = moment if self.moment_to is None else min(self.moment_to, moment)
 
     def _take_key(self, one: Any) -> None:
-        if isinstance(one, EQUAL) and isinstance(one.value, str):
+        if isinstance(one, EQUAL) and _is_exact(one.value):
             self._narrow_keys({one.value})
-        elif isinstance(one, In) and all(isinstance(value, str) for value in one.value):
+        elif isinstance(one, In) and all(_is_exact(value) for value in one.value):
             self._narrow_keys(set(one.value))
-        elif isinstance(one, StringStartsWith) and self.routing_key_prefixes is None:
+        elif isinstance(one, StringStartsWith) and self.routing_key_prefixes is None and _is_exact(one.value):
             self.routing_key_prefixes = (one.value.encode(),)
 
     def _narrow_keys(self, keys: set[str]) -> None:
@@ -89,8 +89,13 @@ class Wishes:
         self.routing_keys = octets if self.routing_keys is None else self.routing_keys & octets
 
 
+def _is_exact(value: Any) -> bool:
+    """Whether a text stands for just one sequence of octets: what is no UTF-8 in a key is U+FFFD in its row."""
+    return isinstance(value, str) and "\ufffd" not in value
+
+
 def _moment(value: Any) -> datetime | None:
     if isinstance(value, datetime):
-        # Spark gives its moments without a zone, in that of this machine.
+        # One without a zone is in that of this machine.
         return value.astimezone(UTC)
     return datetime(value.year, value.month, value.day, tzinfo=UTC) if isinstance(value, date) else None

@@ -1,9 +1,9 @@
 """Headers as text: each value by itself, for people and SQL, and the whole table as JSON, from which the same table can
 be made again.
 
-JSON has no timestamps, octets, decimals and no numbers beyond the finite ones: each of these is an object with one
-field whose name says what it is, `{"!timestamp": 1700000000}`. So is a table that has just one such field. Numbers lose
-only how many octets they had."""
+JSON has no timestamps, octets, decimals, no texts that are not UTF-8 and no numbers beyond the finite ones: each of
+these is an object with one field whose name says what it is, `{"!timestamp": 1700000000}`. So is a table that has just
+one such field. Numbers lose only how many octets they had."""
 
 import base64
 import binascii
@@ -17,8 +17,8 @@ from leveret.core.field_types import Timestamp
 
 __all__ = ["headers_from_json", "headers_to_json", "value_text"]
 
-TIMESTAMP, OCTETS, DECIMAL, NUMBER, TABLE = "!timestamp", "!bytes", "!decimal", "!float", "!table"
-TAGS = frozenset((TIMESTAMP, OCTETS, DECIMAL, NUMBER, TABLE))
+TIMESTAMP, OCTETS, DECIMAL, NUMBER, TABLE, TEXT = "!timestamp", "!bytes", "!decimal", "!float", "!table", "!text"
+TAGS = frozenset((TIMESTAMP, OCTETS, DECIMAL, NUMBER, TABLE, TEXT))
 
 
 def value_text(value: Any) -> "str | None":
@@ -61,8 +61,12 @@ def headers_from_json(text: str) -> "dict[str, Any]":
 
 def _plain(value: Any) -> Any:
     if isinstance(value, str):
-        # Octets that came as text and are none: as they are in `headers`.
-        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            # It came as text and is none.
+            return {TEXT: base64.b64encode(value.encode("utf-8", "surrogateescape")).decode()}
+        return value
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Timestamp):
@@ -101,6 +105,8 @@ def _tagged(tag: str, inner: Any) -> Any:
             return base64.b64decode(inner, validate=True)
         if tag == DECIMAL:
             return Decimal(inner)
+        if tag == TEXT:
+            return base64.b64decode(inner, validate=True).decode("utf-8", "surrogateescape")
         if tag == NUMBER:
             return float(inner)
         return {name: _value(item) for name, item in inner.items()}

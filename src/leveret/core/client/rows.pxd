@@ -14,8 +14,9 @@ cdef unsigned long long SECONDS_MAX
 @cython.final
 cdef class Rows:
     cdef public bint by_tag
+    cdef public bint stamped
     cdef readonly Py_ssize_t count
-    cdef readonly Py_ssize_t body_bytes
+    cdef readonly Py_ssize_t octets
     cdef readonly Delivery last
     cdef public unsigned long long next_offset
     cdef public unsigned long long gap_start
@@ -56,6 +57,7 @@ cdef class Rows:
     cdef int put_number(self, NumberColumn column, bint present, long long value) except -1
     cdef int put_moment(self, bint present, unsigned long long seconds) except -1
     cdef int add_headers(self, Properties properties) except -1
+    cdef bint is_ours(self, bytes name) except -1
     @cython.locals(p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t, value_at=Py_ssize_t, value_end=Py_ssize_t, name=bytes)
     cdef int add_header_fields(self, Properties properties) except -1
     cdef int note_header_end(self) except -1

@@ -39,10 +39,10 @@ DEATHS = {
 DEATH_COUNT = "death_count"
 OFFSET_NAME = b"x-stream-offset"
 STAMP_NAME = b"x-stream-timestamp"
-OURS = ("x-stream-offset", "x-stream-timestamp")
 MICROSECONDS = 1000000
-# The last second whose microseconds fit into 64 bits.
-SECONDS_MAX = 9223372036854
+# The last second of the year 9999, which is the last one that Python has: a publisher who means a later one counts in
+# other units.
+SECONDS_MAX = 253402300799
 
 
 class Rows:
@@ -50,9 +50,11 @@ class Rows:
         """`wanted` names columns: `offset`, `body`, `headers` and so on; others are not ours and are left out."""
         # Deliveries of a queue have no offset: with this they have their number on the channel instead.
         self.by_tag = False
+        # Whether the broker was asked for moments. If not, a header of that name is the publisher's like any other.
+        self.stamped = True
         self.count = 0
-        # Octets of bodies, which is most of what a bunch weighs.
-        self.body_bytes = 0
+        # Octets of bodies and properties, which is what a bunch weighs.
+        self.octets = 0
         # The delivery that was taken last, for whoever settles what was.
         self.last = None
         # How far it is: behind the last message that was taken or passed over.
@@ -88,7 +90,7 @@ class Rows:
         """Takes deliveries from the front of `items` until there are enough rows or octets, or one at `stop` or behind
         it comes; how many it took. What was taken before is passed over."""
         taken = 0
-        while items and self.count < rows_max and self.body_bytes < bytes_max:
+        while items and self.count < rows_max and self.octets < bytes_max:
             delivery = items[0]
             self.look(delivery)
             if self.offset >= stop:
@@ -124,10 +126,10 @@ class Rows:
         while at < end:
             size = p[at]
             value_at = at + 1 + size
-            if size == 15 and p[value_at] == INT64 and same_octets(p, at + 1, OFFSET_NAME, 0, 15):
+            if size == 15 and not self.by_tag and p[value_at] == INT64 and same_octets(p, at + 1, OFFSET_NAME, 0, 15):
                 self.offset = read_u64(p, value_at + 1)
                 found = True
-            elif size == 18 and p[value_at] == INT64 and same_octets(p, at + 1, STAMP_NAME, 0, 18):
+            elif size == 18 and self.stamped and p[value_at] == INT64 and same_octets(p, at + 1, STAMP_NAME, 0, 18):
                 self.stamp = read_u64(p, value_at + 1)
                 self.has_stamp = True
             else:
@@ -143,7 +145,7 @@ class Rows:
         """The delivery that was looked at last is the next row."""
         body = delivery.body
         p = body
-        self.body_bytes += len(body)
+        self.octets += len(body) + len(delivery.properties.raw)
         self.count += 1
         if self.body is not None:
             self.body.put(p, 0, len(body))
@@ -226,9 +228,13 @@ class Rows:
             if self.wants_deaths:
                 self.add_deaths(headers)
             if self.header_json is not None:
-                others = {name: value for name, value in headers.items() if name not in OURS}
+                others = {name: value for name, value in headers.items() if not self.is_ours(name.encode())}
                 self.header_json.put_octets(headers_to_json(others).encode())
         return 0
+
+    def is_ours(self, name):
+        """Whether the broker has put the header there, and not the publisher."""
+        return (name == OFFSET_NAME and not self.by_tag) or (name == STAMP_NAME and self.stamped)
 
     def add_header_fields(self, properties):
         p = properties.raw
@@ -240,7 +246,7 @@ class Rows:
             value_end = _find_value_end(p, value_at, end)
             name = p[at + 1 : value_at]
             # Of two fields with one name the first counts.
-            if name not in seen and name != OFFSET_NAME and name != STAMP_NAME:
+            if name not in seen and not self.is_ours(name):
                 seen.add(name)
                 self.header_names.put_text(p, at + 1, value_at)
                 if p[value_at] == TEXT:
@@ -303,5 +309,5 @@ class Rows:
             found["headers"] = (*self.header_ends.take()[:4], self.header_names.take(), self.header_values.take())
         rows = self.count
         self.count = 0
-        self.body_bytes = 0
+        self.octets = 0
         return rows, found

@@ -38,12 +38,12 @@ def pipeline() -> None:
 def job_session(place: Place, job: str) -> Iterator[SparkSession]:
     """A session for one command; what goes wrong in it ends the command with a line instead of a stack."""
     need_spark()
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     from leveret.spark.errors import SparkConnectorError
-    from leveret.spark.pipeline.manifest import ManifestConflict
-    from leveret.spark.pipeline.replay_plan import ReplayRefused
+    from leveret.spark.pipeline.archive.manifest import ManifestConflict
+    from leveret.spark.pipeline.archive.replay_plan import ReplayRefused
 
     try:
         with quiet_session(place, job) as spark:
@@ -58,8 +58,8 @@ def rows_of(spark: SparkSession, source: dict[str, str], job: str, event_time: s
     """What a job reads: the options as they are, or their messages at the moments that a header tells."""
     if event_time is None:
         return source
-    from leveret.spark.pipeline.bronze import read_bronze
-    from leveret.spark.pipeline.event_time import at_event_time
+    from leveret.spark.pipeline.analysis.bronze import read_bronze
+    from leveret.spark.pipeline.analysis.event_time import at_event_time
 
     return at_event_time(read_bronze(spark, source, job), event_time)
 
@@ -89,7 +89,7 @@ def archive(
 def compact(place: Place) -> None:
     """The archive's small files to few large ones; may run beside the archive."""
     with job_session(place, "compact") as spark:
-        from leveret.spark.pipeline import compaction
+        from leveret.spark.pipeline.archive import compaction
 
         done = compaction.compact(spark, place.lake)
     click.echo(f"{done.batches} batches with {done.messages:,} messages are compacted, in {done.folders} folders")
@@ -102,7 +102,7 @@ def compact(place: Place) -> None:
 def expire(place: Place, older_than_days: int) -> None:
     """Delete days of the archive that nobody wants any more."""
     with job_session(place, "expire") as spark:
-        from leveret.spark.pipeline import compaction
+        from leveret.spark.pipeline.archive import compaction
 
         done = compaction.expire(spark, place.lake, older_than_days)
     click.echo(f"the archive begins with {done.kept_from}; {done.folders} folders are gone")
@@ -123,7 +123,7 @@ def analytics(
 ) -> None:
     """Rates, bytes and latencies by the minute; bodies parsed, duplicates left out."""
     with job_session(place, "analytics") as spark:
-        from leveret.spark.pipeline.analytics import start_analytics
+        from leveret.spark.pipeline.analysis.analytics import start_analytics
         from leveret.spark.pipeline.runner import run_queries
 
         rows = rows_of(spark, source, "analytics", event_time)
@@ -164,7 +164,7 @@ def deadletters(
     if where is None and not source:
         raise click.UsageError("Say what is read with one of --stream, --super-stream, --pattern and --queue.")
     with job_session(place, "deadletters") as spark:
-        from leveret.spark.pipeline import deadletters as job
+        from leveret.spark.pipeline.analysis import deadletters as job
         from leveret.spark.pipeline.runner import run_queries
 
         if where is not None:
@@ -180,7 +180,7 @@ def deadletters(
 def send_back(
     spark: SparkSession, place: Place, source: dict[str, str], where: str, exchange: str | None, routing_key: str | None
 ) -> None:
-    from leveret.spark.pipeline import deadletters as job
+    from leveret.spark.pipeline.analysis import deadletters as job
 
     if "queue" in source:
         target = {} if exchange is None else {"mode": "target", "exchange": exchange, "routing_key": routing_key or ""}
@@ -224,7 +224,7 @@ def replay(
 ) -> None:
     """Messages of the archive back to an exchange, each once."""
     with job_session(place, "replay") as spark:
-        from leveret.spark.pipeline import replay as job
+        from leveret.spark.pipeline.archive import replay as job
 
         def show(progress: job.ReplayProgress) -> None:
             share = progress.published / progress.selected if progress.selected else 1.0
@@ -263,7 +263,7 @@ def replay(
 def report(place: Place, hours: float | None, path: str | None) -> None:
     """One HTML page with plots of the tables."""
     with job_session(place, "report") as spark:
-        from leveret.spark.pipeline.report import write_report
+        from leveret.spark.pipeline.reporting.report import write_report
 
         written = write_report(spark, place.lake, path, hours=hours)
     click.echo(str(written))
@@ -281,9 +281,9 @@ def demo(root: str, orders: int, url: str | None, management_url: str | None, ma
     """A day of orders, payments and failures in seconds, and all jobs over it."""
     need_spark()
     from leveret.client.errors import ClientError
-    from leveret.spark.pipeline import demo_run
-    from leveret.spark.pipeline.demo import produce_day
-    from leveret.spark.pipeline.demo_broker import running_broker
+    from leveret.spark.pipeline.demonstration import demo_run
+    from leveret.spark.pipeline.demonstration.demo import produce_day
+    from leveret.spark.pipeline.demonstration.demo_broker import running_broker
 
     # Ends the broker too: without this a SIGTERM would leave it behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -297,7 +297,7 @@ def demo(root: str, orders: int, url: str | None, management_url: str | None, ma
             raise Failed(f"the day could not be published: {error}") from None
         demo_run.say_produced(produced, time.monotonic() - start)
         with job_session(Place(connection, lake, master), "demo") as spark:
-            from leveret.spark.pipeline.report import write_report
+            from leveret.spark.pipeline.reporting.report import write_report
 
             demo_run.run_jobs(spark, lake, connection)
             demo_run.show_tables(spark, lake, connection)

@@ -1,4 +1,4 @@
-"""What went wrong in a job, in a few words: the sentence that says it, out of pages of stack traces in two languages."""
+"""What went wrong in a job, in a few words: the sentence that says it, out of pages of stack traces."""
 
 from __future__ import annotations
 

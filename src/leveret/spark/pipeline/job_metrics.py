@@ -1,4 +1,4 @@
-"""What running queries have done, as figures: gathered from what Spark tells about batches, shown to people and Prometheus.
+"""What running queries have done, as figures: gathered from what Spark tells about batches, for people and Prometheus.
 
 The page is served on 127.0.0.1 alone, by a thread that goes with the job. Never asks the broker."""
 
@@ -106,7 +106,7 @@ def text_of(queries: Sequence[Figures]) -> str:
             value = figure(one)
             if value is not None:
                 label = one.name.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-                lines.append(f'{full}{{query="{label}"}} {value:g}' if isinstance(value, float) else f'{full}{{query="{label}"}} {value}')
+                lines.append(f'{full}{{query="{label}"}} {value}')
     return "\n".join(lines) + "\n"
 
 
@@ -115,7 +115,7 @@ class MetricsPage:
 
     def __init__(self, port: int, text: Callable[[], str]) -> None:
         class Page(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:  # noqa: N802  # the name that http.server looks for
+            def do_GET(self) -> None:  # the name that http.server looks for
                 found = self.path.partition("?")[0] in ("/", "/metrics")
                 body = text().encode() if found else b"there is /metrics\n"
                 self.send_response(200 if found else 404)

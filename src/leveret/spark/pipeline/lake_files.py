@@ -7,6 +7,7 @@ from __future__ import annotations
 import uuid
 from typing import Any, NamedTuple
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 __all__ = ["Entry", "LakeFiles"]
@@ -32,7 +33,7 @@ class LakeFiles:
         path, system = self._at(folder)
         try:
             found = system.listStatus(path)
-        except Exception as error:  # noqa: BLE001  # what Java throws comes as one class of py4j's
+        except Py4JJavaError as error:
             if "FileNotFoundException" in str(error):
                 return []
             raise
@@ -80,7 +81,7 @@ class LakeFiles:
         context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(system.getUri(), self._settings)
         try:
             context.rename(temporary, target, options)
-        except Exception as error:  # noqa: BLE001  # as above
+        except Py4JJavaError as error:
             system.delete(temporary, False)
             if not over and "FileAlreadyExistsException" in str(error):
                 return False

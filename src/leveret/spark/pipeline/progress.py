@@ -14,8 +14,8 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from leveret.spark.pipeline.archive.replay import ReplayProgress
 from leveret.spark.pipeline.job_metrics import Figures
-from leveret.spark.pipeline.replay import ReplayProgress
 
 __all__ = ["QueryProgress", "show_replay"]
 
@@ -92,7 +92,11 @@ def _lag_of(one: Figures) -> str:
 def show_replay(file: TextIO | None = None) -> tuple[Progress, Callable[[ReplayProgress], None]]:
     """A bar for replay(): `bar, tell = show_replay()`, `with bar: replay(..., on_progress=tell)`."""
     console = Console(file=file or sys.stderr, highlight=False)
-    columns = (TextColumn("replay {task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}/{task.total:,.0f}"))
+    columns = (
+        TextColumn("replay {task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+    )
     bar = Progress(*columns, TextColumn("{task.fields[rate]:,.0f}/s"), TimeRemainingColumn(), console=console)
     task = bar.add_task("", total=None, rate=0.0, visible=False)
     line_at = 0.0

@@ -1,7 +1,7 @@
 """Runs the queries of a job until they end, fail or are to stop, and shows how far they are.
 
-SIGTERM and SIGINT let the batches that run come to their end, for a while; a batch that is cut off is run again from the
-checkpoint, so nothing is lost by that either. A second signal does not wait any longer."""
+SIGTERM and SIGINT let the batches that run come to their end, for a while; a batch that is cut off is run again from
+the checkpoint, so nothing is lost by that either. A second signal does not wait any longer."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ def run_queries(
     metrics_port: int | None = None,
     title: str = "pipeline",
 ) -> int:
-    """An exit code: 0 if all ended well or were stopped, 1 if one has failed, whose error is shown then. With `once` the
-    queries are expected to end by themselves (trigger availableNow); without it, one that ends before it was asked to is a
-    failure. `metrics_port` serves figures for Prometheus on 127.0.0.1; 0 takes any free port, and says which one."""
+    """An exit code: 0 if all ended well or were stopped, 1 if one has failed, whose error is shown then. With `once`
+    the queries are expected to end by themselves (trigger availableNow); without it, one that ends before it was asked
+    to is a failure. `metrics_port` serves figures for Prometheus on 127.0.0.1; 0 takes any free port, and says which
+    one."""
     watches = [QueryWatch(query) for query in queries]
     # What the page shows is what was seen last: its thread does not talk to Spark.
     with QueryProgress(title) as shown, contextlib.ExitStack() as stack:
@@ -81,14 +82,20 @@ def _watch(watches: list[QueryWatch], once: bool, shown: QueryProgress, stop: _S
 
 def _stop_all(watches: list[QueryWatch], stop: _Stop) -> None:
     until = time.monotonic() + PATIENCE_S
-    for one in watches:
-        # Between two batches, if it can be.
-        while one.query.isActive and one.query.status["isTriggerActive"] and time.monotonic() < until:
+    batches = [one.look().batch for one in watches]
+    for one, batch in zip(watches, batches, strict=True):
+        # Until it has nothing to do, or the batch that ran is through.
+        while one.query.isActive and _is_busy(one.query) and one.look().batch == batch and time.monotonic() < until:
             if stop.at_once.wait(0.05):
                 break
         with contextlib.suppress(PySparkException):
             # One that has failed meanwhile says so by its exception().
             one.query.stop()
+
+
+def _is_busy(query: StreamingQuery) -> bool:
+    status = query.status
+    return bool(status["isTriggerActive"] and status["isDataAvailable"])
 
 
 class _Stop:
@@ -102,7 +109,8 @@ class _Stop:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[_Stop]:
-    """Only the main thread of a program hears signals; from others, as in a notebook, queries are stopped by their stop()."""
+    """Only the main thread of a program hears signals; from others, as in a notebook, queries are stopped by their
+    stop()."""
     stop = _Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop

@@ -1,0 +1,1 @@
+"""A day of a shop, for whoever wants to see the pipeline at work."""

@@ -1,0 +1,1 @@
+"""SQL over live streams, queues and the lake."""

@@ -1,0 +1,1 @@
+"""The tables as one page that a person likes to look at."""

@@ -1,0 +1,170 @@
+"""Kills at random points, while a publisher publishes and a pipeline carries its messages around; then the judgement.
+
+Each cycle kills one of three: the driver, one of the Python processes that run its tasks, the broker. They are dealt
+from a shuffled deck, so that none is left out. All chance comes from one seed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.crash.broker_process import BrokerProcess
+from tests.spark.exactly_once.driver import Driver
+from tests.spark.exactly_once.ledger import Difference, Ledger
+from tests.spark.exactly_once.places import FILES, TARGET, Places
+from tests.spark.exactly_once.publisher import Publisher, declare_streams, read_stream
+
+__all__ = ["Campaign", "Verdict"]
+
+log = logging.getLogger(__name__)
+
+DRIVER, EXECUTOR, BROKER = VICTIMS = ("driver", "executor", "broker")
+# A start of Spark's and a batch of each query, on a busy machine.
+PROGRESS_S_MAX = 180.0
+FINISH_S_MAX = 400.0
+GAVE_UP_MAX = 8
+PUBLISHER_PAUSE_S = 0.1
+# So many batches wait at most: there is always work to interrupt, and the end is not far.
+BACKLOG_BATCHES = 8
+# The kill comes so long after both queries are seen to work; a batch takes about a second.
+DELAY_S_MAX = 3.0
+# How often it does not wait for that, so that starts and recoveries are interrupted too.
+IMPATIENT = 0.2
+BROKER_AWAY_S_MAX = 2.0
+
+
+@dataclass
+class Verdict:
+    published: int
+    lake: Difference
+    # None if the pipeline ends in the lake.
+    target: Difference | None
+    kills: Counter[str] = field(default_factory=Counter)
+    # Drivers that ended by themselves, which a supervisor would have started again.
+    gave_up: int = 0
+
+    def __bool__(self) -> bool:
+        """True if each message is once in the lake and in the target."""
+        return self.published > 0 and not self.lake and not self.target
+
+    def __str__(self) -> str:
+        kills = ", ".join(f"{self.kills[victim]} {victim}" for victim in VICTIMS)
+        return f"{self.published} messages, kills: {kills}; {self.gave_up} drivers gave up\nlake: {self.lake}" + (
+            "" if self.target is None else f"\ntarget: {self.target}"
+        )
+
+
+class Campaign:
+    def __init__(self, directory: Path, seed: int, pipeline: str) -> None:
+        self._dice = random.Random(seed)
+        self._deck: list[str] = []
+        self.broker = BrokerProcess(directory / "broker")
+        url = f"amqp://guest:guest@127.0.0.1:{self.broker.port}/"
+        self.places = Places(url, str(directory / "pipeline"), pipeline=pipeline)
+        Path(self.places.root).mkdir(parents=True)
+        paper = directory / "places.json"
+        self.places.write(paper)
+        self.driver = Driver(paper, directory / "driver.log")
+        self.ledger = Ledger()
+        self._kills: Counter[str] = Counter()
+        self._gave_up = 0
+
+    def run(self, cycles: int) -> Verdict:
+        self.broker.start()
+        declare_streams(self.places.url)
+        publisher = Publisher(self.places.url, self.ledger, PUBLISHER_PAUSE_S, self._has_little_to_do)
+        publisher.start()
+        self.driver.start("run")
+        for _ in range(cycles):
+            self._cycle()
+        # What was interrupted last goes on as it would by itself, before it is told to finish.
+        self._wait_for_progress()
+        publisher.stop()
+        self.driver.kill()
+        return self._judge()
+
+    def close(self) -> None:
+        self.driver.close()
+        self.broker.close()
+
+    # ---- a cycle
+
+    def _cycle(self) -> None:
+        if self._dice.random() >= IMPATIENT:
+            self._wait_for_progress()
+        time.sleep(self._dice.uniform(0.0, DELAY_S_MAX))
+        if not self._deck:
+            self._deck = self._dice.sample(VICTIMS, len(VICTIMS))
+        victim = self._deck.pop()
+        if victim == DRIVER:
+            self.driver.kill()
+            self.driver.start("run")
+        elif victim == EXECUTOR:
+            self._kill_executor()
+        else:
+            self.broker.kill()
+            time.sleep(self._dice.uniform(0.0, BROKER_AWAY_S_MAX))
+            self.broker.start()
+        self._kills[victim] += 1
+        log.info("killed the %s; %d published, batches %s", victim, self.ledger.count, self._batches())
+
+    def _kill_executor(self) -> None:
+        """There is none while Spark starts."""
+        until = time.monotonic() + PROGRESS_S_MAX
+        while not self.driver.kill_executor(self._dice):
+            assert time.monotonic() < until, f"there is no executor to kill:\n{self.driver.log_tail()}"
+            if self._revive_driver():
+                until = time.monotonic() + PROGRESS_S_MAX
+            time.sleep(0.05)
+
+    def _batches(self) -> dict[str, int]:
+        return {query: self.places.batches(query) for query in self.places.queries}
+
+    def _has_little_to_do(self) -> bool:
+        return (
+            self.ledger.count
+            < (self.places.batches(self.places.queries[0]) + BACKLOG_BATCHES) * self.places.rows_per_batch
+        )
+
+    def _wait_for_progress(self) -> None:
+        """Until every query has done a batch from now on."""
+        before, until = self._batches(), time.monotonic() + PROGRESS_S_MAX
+        while any(after <= before[query] for query, after in self._batches().items()):
+            assert time.monotonic() < until, f"no progress since {before}:\n{self.driver.log_tail()}"
+            if self._revive_driver():
+                until = time.monotonic() + PROGRESS_S_MAX
+            time.sleep(0.05)
+
+    def _revive_driver(self) -> bool:
+        """A query ends if what Spark tries again fails too often, or if a Python process takes more than ten seconds to
+        start, on a machine with too much to do. Whoever runs it starts it again."""
+        if self.driver.status is None:
+            return False
+        self._gave_up += 1
+        said = self.driver.log_tail()
+        assert self._gave_up <= GAVE_UP_MAX, f"the driver ended by itself for the {self._gave_up}th time:\n{said}"
+        log.warning("the driver ended by itself:\n%s", said)
+        self.driver.kill()
+        self.driver.start("run")
+        return True
+
+    # ---- the end
+
+    def _judge(self) -> Verdict:
+        self.driver.start("finish")
+        while (status := self.driver.wait(FINISH_S_MAX)) != 0:
+            self._gave_up += 1
+            assert self._gave_up <= GAVE_UP_MAX, f"the last run ended with {status}:\n{self.driver.log_tail()}"
+            self.driver.start("finish")
+        return Verdict(
+            self.ledger.count,
+            self.ledger.compare(json.loads(self.places.lake_ids.read_text())),
+            self.ledger.compare(read_stream(self.places.url, TARGET)) if self.places.pipeline == FILES else None,
+            self._kills,
+            self._gave_up,
+        )

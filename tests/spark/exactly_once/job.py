@@ -1,0 +1,106 @@
+"""The pipelines that are killed: a super stream into a lake of Parquet files and the lake into another stream; and a
+super stream into the archive.
+
+    python -m tests.spark.exactly_once.job run <places.json>      until it is killed
+    python -m tests.spark.exactly_once.job finish <places.json>   all there is, then writes down the ids in the lake
+
+Written as a user would write it, with nothing in it that knows of kills."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from leveret.spark.pipeline.archive import read_archive, start_archive
+from leveret.spark.pipeline.archive.compaction import compact
+from leveret.spark.pipeline.lake import Lake
+from leveret.spark.pipeline.session import open_session
+from tests.spark.exactly_once.places import ARCHIVE, FILES, SOURCE, TARGET, Places
+
+__all__ = ["ids_in_lake", "start_back", "start_lake"]
+
+# Tasks of a local master are tried once unless it is told otherwise: a killed Python worker would end the query.
+MASTER = "local[2,4]"
+SETTINGS = {"spark.driver.memory": "1g", "spark.sql.streaming.numRecentProgressUpdates": "5"}
+OFTEN = {"processingTime": "100 milliseconds"}
+ALL = {"availableNow": True}
+ROWS = "body binary, stream string, partition int, offset bigint, message_id string"
+COLUMNS = "body,stream,partition,offset,message_id"
+FILES_PER_BATCH = 6
+BY_FILE = ("_metadata.file_name producer_name", "_metadata.row_index + 1 publishing_id")
+
+
+def start_lake(spark: SparkSession, places: Places, trigger: dict[str, Any]) -> StreamingQuery:
+    source = spark.readStream.format("leveret").option("url", places.url).option("superStream", SOURCE)
+    rows = (
+        source.option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", places.rows_per_batch)
+        .option("columns", COLUMNS)
+        .option("groupName", "lake")
+        .load()
+    )
+    sink = rows.writeStream.format("parquet").option("path", places.lake)
+    checkpoint = str(places.checkpoint("lake"))
+    return sink.option("checkpointLocation", checkpoint).queryName("lake").trigger(**trigger).start()
+
+
+def start_back(
+    spark: SparkSession, places: Places, trigger: dict[str, Any], *, by_file: bool = False, **options: str
+) -> StreamingQuery:
+    """`by_file` gives rows ids of their own, which come from the file and the row's number in it. `options` are further
+    ones of the sink."""
+    Path(places.lake).mkdir(parents=True, exist_ok=True)
+    rows = spark.readStream.schema(ROWS).option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(places.lake)
+    columns = ["body", "message_id", *(BY_FILE if by_file else ())]
+    sink = rows.selectExpr(*columns).writeStream.format("leveret").options(**options)
+    sink = sink.option("url", places.url).option("routingKey", TARGET)
+    checkpoint = str(places.checkpoint("back"))
+    return sink.option("checkpointLocation", checkpoint).queryName("back").trigger(**trigger).start()
+
+
+def ids_in_lake(spark: SparkSession, places: Places) -> list[int]:
+    """As any reader of the lake sees it."""
+    return [row.id for row in spark.read.parquet(places.lake).selectExpr("int(string(body)) id").collect()]
+
+
+def archive_source(places: Places) -> dict[str, str]:
+    return {"url": places.url, "superStream": SOURCE, "maxOffsetsPerTrigger": str(places.rows_per_batch)}
+
+
+def run(spark: SparkSession, places: Places) -> None:
+    if places.pipeline == ARCHIVE:
+        start_archive(spark, Lake(places.root), archive_source(places), trigger=OFTEN)
+    else:
+        start_lake(spark, places, OFTEN)
+        start_back(spark, places, OFTEN)
+    spark.streams.awaitAnyTermination()
+
+
+def finish(spark: SparkSession, places: Places) -> list[int]:
+    """The ids in the lake, or in the archive after it was compacted."""
+    if places.pipeline == FILES:
+        start_lake(spark, places, ALL).awaitTermination()
+        start_back(spark, places, ALL).awaitTermination()
+        return ids_in_lake(spark, places)
+    lake = Lake(places.root)
+    start_archive(spark, lake, archive_source(places), trigger=ALL).awaitTermination()
+    compact(spark, lake)
+    return [row.id for row in read_archive(spark, lake).selectExpr("int(string(body)) id").collect()]
+
+
+def main(mode: str, places: Places) -> None:
+    spark = open_session("exactly-once", MASTER, SETTINGS)
+    if mode == "run":
+        run(spark, places)
+    else:
+        places.lake_ids.write_text(json.dumps(finish(spark, places)))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Places.read(Path(sys.argv[2])))

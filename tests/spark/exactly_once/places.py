@@ -1,0 +1,54 @@
+"""Where a pipeline under test reads and writes: what its driver, its publisher and its judge must agree on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+__all__ = ["ARCHIVE", "FILES", "PARTITIONS", "SOURCE", "TARGET", "Places"]
+
+# A super stream that the publisher fills, and the stream that everything ends in.
+SOURCE, PARTITIONS, TARGET = "orders", 2, "returned"
+# Which pipeline it is: into Spark's own Parquet files and back into a stream, or into the archive of the product.
+FILES, ARCHIVE = "files", "archive"
+QUERIES = {FILES: ("lake", "back"), ARCHIVE: ("archive",)}
+
+
+@dataclass(frozen=True)
+class Places:
+    url: str
+    root: str
+    # Rows of one micro-batch: few, so that there are many batches to be interrupted.
+    rows_per_batch: int = 200
+    pipeline: str = FILES
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """Their names; the first reads the source."""
+        return QUERIES[self.pipeline]
+
+    @property
+    def lake(self) -> str:
+        return f"{self.root}/lake"
+
+    def checkpoint(self, query: str) -> Path:
+        return Path(self.root) / "checkpoints" / query
+
+    def batches(self, query: str) -> int:
+        """How many batches a query has finished, told from its checkpoint."""
+        commits = self.checkpoint(query) / "commits"
+        done = [int(path.name) for path in commits.glob("*") if path.name.isdigit()] if commits.exists() else []
+        return max(done) + 1 if done else 0
+
+    @property
+    def lake_ids(self) -> Path:
+        """Where the driver writes down what is in the lake in the end."""
+        return Path(self.root) / "lake-ids.json"
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self)))
+
+    @classmethod
+    def read(cls, path: Path) -> Places:
+        return cls(**json.loads(path.read_text()))
