@@ -13,6 +13,7 @@ import pyarrow.dataset
 import pyspark
 import pytest
 
+import leveret
 from leveret.spark.pipeline.demonstration.demo import DEAD_LETTERS, produce_day
 from leveret.testing import Broker
 
@@ -36,6 +37,8 @@ def run_pipeline(folder: Path, url: str) -> None:
         **os.environ,
         "LEVERET_AMQP_URL": url,
         "PYSPARK_PYTHON": sys.executable,
+        # Spark's server looks for the connector in another folder than this one.
+        "PYTHONPATH": str(Path(leveret.__file__).parents[1]),
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }

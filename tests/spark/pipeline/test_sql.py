@@ -142,7 +142,7 @@ def test_tables_are_listed_with_and_without_a_broker(shop: Shop, lake: Lake) -> 
 
 
 def test_where_dead_letters_go() -> None:
-    queues = [
+    queues: list[dict[str, Any]] = [
         {"name": "work", "type": "classic", "arguments": {"x-dead-letter-exchange": "dead"}},
         {"name": "other", "type": "classic", "effective_policy_definition": {"dead-letter-exchange": "lost"}},
         {"name": "plain", "arguments": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "park"}},
