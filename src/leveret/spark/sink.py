@@ -3,7 +3,12 @@
 Every row has ids that are the same whenever it is written again: the producer's name is that of the query and the task,
 the publishing id is batch and row. A stream knows what it has by these, and a queue or exchange with deduplication by
 the message id. So a task that Spark runs twice, or a batch after a crash, publishes nothing twice, as long as the same
-rows come in the same order; where that is not so, columns `producer_name` and `publishing_id` say what is the same."""
+rows come in the same order; where that is not so, columns `producer_name` and `publishing_id` say what is the same.
+
+Files that a query reads are one such case: Spark cuts them into tasks by the number of cores that it has at the moment,
+so a batch that is run again with more or fewer of them has other tasks, and rows may come twice or not at all. Set
+spark.sql.files.minPartitionNum, or take file and row number for the columns (tests/spark/exactly_once/test_replanned.py
+shows both)."""
 
 from __future__ import annotations
 
