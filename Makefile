@@ -25,7 +25,7 @@ FUZZ_SUITES := $(wildcard $(addprefix tests/,property fuzz))
 CHECKED := src tests benchmarks distributions setup.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test test-compiled test-spark test-pure test-oracle bench crash client-adversity pipeline pipeline-kills lint format docs fuzz coverage client-wheel pins deps-system clean
+.PHONY: help run install test test-compiled test-spark test-spark-long test-pure test-oracle bench crash client-adversity pipeline pipeline-kills lint format docs fuzz coverage client-wheel pins deps-system clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -70,8 +70,11 @@ client-adversity: $(VENV)/.installed $(VENV)/.test ## the client: faults at ever
 pipeline: $(VENV)/.installed $(VENV)/.spark ## a broker, a day of messages, the jobs of the data pipeline, a report; needs Java 17
 	$(BIN)/leveret pipeline demo --lake build/lake $(ARGS)
 
+test-spark-long: $(VENV)/.installed $(VENV)/.test $(VENV)/.spark ## the same with what takes minutes: every way to ship, to plan, to kill
+	LEVERET_SPARK_LONG=1 $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/spark tests/unit/spark $(ARGS)
+
 pipeline-kills: $(VENV)/.installed $(VENV)/.test $(VENV)/.spark ## 20 kills of driver, workers and broker under a pipeline
-	LEVERET_PIPELINE_KILLS=20 $(BIN)/python -m pytest --timeout=3600 tests/spark/exactly_once $(ARGS)
+	LEVERET_SPARK_LONG=1 LEVERET_PIPELINE_KILLS=20 $(BIN)/python -m pytest --timeout=3600 tests/spark/exactly_once $(ARGS)
 
 lint: $(VENV)/.run $(VENV)/.test $(VENV)/.dev ## ruff, mypy, import rules
 	$(BIN)/ruff check $(CHECKED)

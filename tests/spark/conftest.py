@@ -61,6 +61,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.filterwarnings(one))
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+            if item.get_closest_marker("long") is not None and not os.environ.get("LEVERET_SPARK_LONG"):
+                item.add_marker(pytest.mark.skip(reason="takes minutes: make test-spark-long"))
 
 
 # ---- Spark

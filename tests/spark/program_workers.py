@@ -13,7 +13,7 @@ url, stream, moment = sys.argv[1:]
 spark = open_session("workers", "local[2]", {"spark.python.use.daemon": "false"})
 for pushes in ("true", "false"):
     spark.conf.set("spark.sql.python.filterPushdown.enabled", pushes)
-    for zone in ("UTC", "Asia/Tokyo"):
+    for zone in ("UTC", "Asia/Tokyo") if pushes == "true" else ("UTC",):
         spark.conf.set("spark.sql.session.timeZone", zone)
         reader = spark.read.format("leveret").options(url=url, columns="offset,timestamp", pushFilters="true")
         assert reader.load(stream).where("offset >= 5").count() == 5

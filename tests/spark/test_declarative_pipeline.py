@@ -19,9 +19,12 @@ from leveret.testing import Broker
 
 NEEDED = ("grpc", "grpc_status", "google.protobuf", "google.rpc", "yaml", "zstandard")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name.partition(".")[0]) is None]
-pytestmark = pytest.mark.skipif(
-    bool(MISSING), reason="Spark Connect is not installed: pip install 'pyspark[connect,pipelines]'"
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        bool(MISSING), reason="Spark Connect is not installed: pip install 'pyspark[connect,pipelines]'"
+    ),
+]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "declarative_pipeline"
 SPARK_HOME = Path(pyspark.__file__).parent

@@ -328,6 +328,8 @@ def test_queries_of_one_table_do_not_know_of_each_other(spark: Any, broker: Brok
     assert [row.offset for row in spark.sql(joined).collect()] == [8]
 
 
+@pytest.mark.long
+@pytest.mark.timeout(600)
 def test_filters_in_processes_of_their_own(broker: Broker, stream: str) -> None:
     """Spark's workers are forked from a daemon, or, where there is none, started one by one. Filters are used in both,
     with any zone of the session and of the machine."""
@@ -342,9 +344,9 @@ def test_filters_in_processes_of_their_own(broker: Broker, stream: str) -> None:
         assert running.stdout is not None
         assert running.stdout.readline() == "PUSHED true\n"
         pushed = delivered(broker, stream) - before
-        told, errors = running.communicate("go on\n", timeout=100)
+        told, errors = running.communicate("go on\n", timeout=300)
     assert running.returncode == 0, errors[-3000:]
     assert told == "PUSHED false\n"
-    # Twice each: five by their offsets, five from the moment on, five or a few more before it; and then all of them.
+    # Twice each: five by their offsets, five from the moment on, five or a few more before it; and then all, three times.
     assert 30 <= pushed <= 40
-    assert delivered(broker, stream) - before - pushed == 2 * 3 * 10
+    assert delivered(broker, stream) - before - pushed == 3 * 10

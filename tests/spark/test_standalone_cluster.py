@@ -113,7 +113,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneClus
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()], "a process of the cluster is left behind"
 
 
-@pytest.mark.parametrize("way", ["installed", "sent"])
+@pytest.mark.parametrize("way", ["installed", pytest.param("sent", marks=pytest.mark.long)])
 def test_a_cluster_finds_what_one_machine_finds(
     way: str, cluster: StandaloneCluster, broker: Broker, ledger: Ledger, local: dict[str, Any], tmp_path: Path
 ) -> None:

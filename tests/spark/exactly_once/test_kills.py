@@ -24,7 +24,7 @@ SECONDS_PER_KILL: Final = 60
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + SECONDS_PER_KILL * KILLS)]
 
 
-@pytest.mark.parametrize("pipeline", [FILES, ARCHIVE])
+@pytest.mark.parametrize("pipeline", [FILES, pytest.param(ARCHIVE, marks=pytest.mark.long)])
 def test_no_message_is_lost_or_doubled_by_kills(
     pipeline: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,7 +2,7 @@
 files into other tasks, and what row 3 of task 1 is, is then another row.
 
 The sink's own ids are for tasks that stay the same. There are two ways out, both shown here: the number of tasks does
-not depend on the cores, or rows have ids that come from the data."""
+not depend on the cores, which open_session sees to, or rows have ids that come from the data."""
 
 from __future__ import annotations
 
@@ -36,17 +36,16 @@ def scene(spark: SparkSession, tmp_path: Path) -> Iterator[Scene]:
         yield made
 
 
-def test_own_ids_do_not_outlive_another_number_of_cores(scene: Scene, settings: Change) -> None:
+def test_own_ids_do_not_outlive_another_number_of_tasks(scene: Scene, settings: Change) -> None:
     """A limit, known and documented: this test tells if Spark or the sink changes it."""
-    settings(CORES, "2")
+    settings(PINNED, "2")
     assert not scene.ledger.compare(scene.send_back())
     scene.forget_last_batch("back")
-    settings(CORES, "8")
+    settings(PINNED, "8")
     assert scene.ledger.compare(scene.send_back()).repeated
 
 
-def test_a_pinned_number_of_tasks_keeps_own_ids_true(scene: Scene, settings: Change) -> None:
-    settings(PINNED, "4")
+def test_our_sessions_keep_own_ids_true_on_any_number_of_cores(scene: Scene, settings: Change) -> None:
     settings(CORES, "2")
     assert not scene.ledger.compare(scene.send_back())
     scene.forget_last_batch("back")
