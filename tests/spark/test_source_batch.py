@@ -347,6 +347,6 @@ def test_filters_in_processes_of_their_own(broker: Broker, stream: str) -> None:
         told, errors = running.communicate("go on\n", timeout=300)
     assert running.returncode == 0, errors[-3000:]
     assert told == "PUSHED false\n"
-    # Twice each: five by their offsets, five from the moment on, five or a few more before it; and then all, three times.
+    # Twice each: five by their offsets, five from the moment on, five or a few more before it. Then all, three times.
     assert 30 <= pushed <= 40
     assert delivered(broker, stream) - before - pushed == 3 * 10
