@@ -70,6 +70,8 @@ def test_where_the_broker_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert find_connection(None, None, None) == {"url": "amqp://mq/"}
     monkeypatch.setenv("LEVERET_AMQP_URL", "amqp://ours/")
     assert find_connection(None, None, None)["url"] == "amqp://ours/"
+    certificates = {"ca": "/ca.pem", "certificate": None, "key": None}
+    assert find_connection("amqps://mq/", None, None, **certificates) == {"url": "amqps://mq/", "ca": "/ca.pem"}
     with pytest.raises(Failed, match="no file"):
         find_connection(None, None, str(tmp_path / "nothing"))
 

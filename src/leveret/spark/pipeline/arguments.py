@@ -55,7 +55,9 @@ def need_spark() -> None:
         )
 
 
-def find_connection(url: str | None, management_url: str | None, password_file: str | None) -> dict[str, str]:
+def find_connection(
+    url: str | None, management_url: str | None, password_file: str | None, **certificates: str | None
+) -> dict[str, str]:
     shared = os.environ.get(SHARED, "")
     if url is None:
         url = os.environ.get(OURS) or (shared if shared.startswith("amqp") else DEFAULT_URL)
@@ -63,7 +65,7 @@ def find_connection(url: str | None, management_url: str | None, password_file: 
         management_url = shared
     if password_file is not None and not Path(password_file).is_file():
         raise Failed(f"there is no file {password_file!r} with a password")
-    given = {"url": url, "managementUrl": management_url, "passwordFile": password_file}
+    given = {"url": url, "managementUrl": management_url, "passwordFile": password_file, **certificates}
     return {name: value for name, value in given.items() if value}
 
 
@@ -73,6 +75,9 @@ def placed(command: F) -> F:
     @click.option("--url", metavar="URL", help=f"The broker; also from {OURS}.  [default: that of this machine]")
     @click.option("--management-url", metavar="URL", help="Its HTTP API.  [default: port 15672 of the same host]")
     @click.option("--password-file", metavar="FILE", help="Where the password is, so that it stands in no URL.")
+    @click.option("--ca", metavar="FILE", help="Authorities that the broker's certificate may come from.")
+    @click.option("--certificate", metavar="FILE", help="Our own certificate, for brokers that want one.")
+    @click.option("--key", metavar="FILE", help="Its key.")
     @click.option("--lake", default="./lake", show_default=True, metavar="PATH", help="Folder, hdfs:// or s3a://.")
     @click.option("--master", metavar="URL", help="Spark's master; also from SPARK_MASTER.  [default: local[*]]")
     @functools.wraps(command)
@@ -81,11 +86,15 @@ def placed(command: F) -> F:
         url: str | None,
         management_url: str | None,
         password_file: str | None,
+        ca: str | None,
+        certificate: str | None,
+        key: str | None,
         lake: str,
         master: str | None,
         **options: Any,
     ) -> Any:
-        place = Place(find_connection(url, management_url, password_file), Lake(lake), master)
+        connection = find_connection(url, management_url, password_file, ca=ca, certificate=certificate, key=key)
+        place = Place(connection, Lake(lake), master)
         return command(place, *arguments, **options)
 
     return wrapped  # type: ignore[return-value]
