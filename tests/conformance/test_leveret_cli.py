@@ -15,7 +15,7 @@ from tests.conformance.command_line import CommandLine, leaves
 from tests.http_client import Api
 
 # Commands that need no broker are tested with what they are about.
-ELSEWHERE = ("serve", "config", "migrate", "storage", "completions", "context", "support-bundle")
+ELSEWHERE = ("serve", "config", "migrate", "storage", "completions", "context", "support-bundle", "pipeline", "sql")
 
 # In this order. `{name}` stands for the connection of a client, `{task}` for a replay, `{file}` for a file.
 WALK: list[tuple[str, str]] = [

@@ -45,7 +45,7 @@ def entry(body: bytes, count: int, flags: int, extra: bytes, offset: int = 7) ->
 def test_one_message_is_one_message(body: bytes) -> None:
     ((offset, message),) = expand(entry(body, 1, RAW, b""), 0)
     assert offset == 7 and message.stamp == 1000
-    assert with_offset(message, offset).properties.headers()["x-stream-offset"] == 7
+    assert with_offset(message, offset, False).properties.headers()["x-stream-offset"] == 7
 
 
 @effort(300)
@@ -67,7 +67,7 @@ def test_a_batch_comes_apart_or_as_it_is(
     assert [offset for offset, _ in found] == list(range(7, 7 + len(found)))
     assert len(found) in (1, count)
     for offset, message in found:
-        with_offset(message, offset)
+        with_offset(message, offset, True)
 
 
 @effort(50)

@@ -61,7 +61,7 @@ def test_the_message_in_an_entry() -> None:
     found = message_at(image, 64 + 32)
     assert (found.address, found.body, found.stamp) == (b"\x01e\x01k", b"body", 12345)
     assert found.properties.raw == raw.raw
-    dressed = with_offset(found, 9)
+    dressed = with_offset(found, 9, False)
     assert dressed.properties.headers() == {"x": 1, "x-stream-offset": 9}
     assert dressed.properties.content_type == found.properties.content_type
     assert found.properties.headers() == {"x": 1}, "what is in the stream stays what it is"
