@@ -1,5 +1,6 @@
 """What the connector is measured against: a plain Python data source that yields a tuple a row, with the same columns
-and values. It reads from nowhere: what it takes is what Spark takes for rows of Python."""
+and values, from nowhere: what it takes is what Spark takes for rows of Python; and one that reads the same stream with
+our own client, message by message, as somebody would who has no connector."""
 
 from __future__ import annotations
 
@@ -10,9 +11,10 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from leveret.client import blocking
 from leveret.spark.schema import COLUMNS, pick
 
-__all__ = ["RowSource"]
+__all__ = ["RowSource", "StreamedRowSource"]
 
 
 class RowSource(DataSource):
@@ -53,3 +55,34 @@ class RowReader(DataSourceReader):
         before, behind = row[:place], row[place + 1 :]
         for offset in range(self._rows // 4):
             yield (*before, offset, *behind)
+
+
+class StreamedRowSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "streamed-rows"
+
+    def schema(self) -> StructType:
+        return pick(["body", "offset"])
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return StreamedRowReader(self.options["url"], int(self.options["rows"]))
+
+
+class StreamedRowReader(DataSourceReader):
+    def __init__(self, url: str, rows: int) -> None:
+        self._url = url
+        self._rows = rows
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [InputPartition(number) for number in range(4)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        with (
+            blocking.connect(self._url) as connection,
+            connection.stream(f"bench-{partition.value}", offset="first") as stream,
+        ):
+            for message in stream:
+                yield message.body, message.offset
+                if message.offset == self._rows // 4 - 1:
+                    return
