@@ -149,6 +149,22 @@ async def stored(
         await store.close()
 
 
+def test_a_queue_that_is_no_stream_keeps_its_messages(amqp_server: AmqpServer) -> None:
+    async def script(connection: Connection) -> None:
+        queue = await new_queue(connection)
+        await publish(connection, "", [(queue, b"0"), (queue, b"1")])
+        with pytest.raises(ClientError, match="x-stream-offset"):
+            async with connection.stream(queue, offset="next"):
+                pass
+        for body in (b"0", b"1"):
+            delivery = await connection.get(queue)
+            assert delivery is not None
+            assert (delivery.body, delivery.redelivered) == (body, False)
+            delivery.ack()
+
+    run_on(amqp_server, script)
+
+
 @pytest.fixture(params=["sqlite", "queue", "broker"])
 def kind(request: pytest.FixtureRequest, amqp_server: AmqpServer) -> str:
     if request.param == "broker" and amqp_server.name != "leveret":

@@ -87,7 +87,7 @@ def consume_stream(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue,
         if name in arguments and (reason := checker(arguments[name])) is not None:
             raise SoftError(406, f"invalid arg '{name}' for {what}: {reason}")
     if STORE in arguments:
-        _store(desk, method, stream, what)
+        _store(method, stream, what)
     if arguments.get(QUERY):
         _answer(desk, method, stream, tag, start)
         return
@@ -188,7 +188,7 @@ def _begin(desk: ChannelDesk, stream: StreamQueue, start: Start, begin: Callable
     session.board.loop.create_task(service.locate(stream, start)).add_done_callback(located)
 
 
-def _store(desk: ChannelDesk, method: BasicConsume, stream: StreamQueue, what: str) -> None:
+def _store(method: BasicConsume, stream: StreamQueue, what: str) -> None:
     """What acks would say, for a reader that keeps its place elsewhere and only tells how far it is."""
     arguments = method.arguments
     if NAME not in arguments or not arguments.get(QUERY):

@@ -146,7 +146,8 @@ class Scraper:
             async for text in self._write(streams, lags, wanted, turn):
                 yield text
             stored = columns_of(STORED_OFFSET_TABLES, wanted.families)
-            async for text in self._write(stored, await self._rows.stored_lags(rows, turn), wanted, turn):
+            lags = await self._rows.stored_lags(rows, turn) if stored else ()
+            async for text in self._write(stored, lags, wanted, turn):
                 yield text
         if chosen := columns_of(EXCHANGE_TABLES, wanted.families):
             async for text in self._write(chosen, self._rows.exchanges(wanted.vhosts), wanted, turn):
