@@ -23,8 +23,9 @@ from leveret.spark.pipeline.demonstration.demo import DEAD_LETTERS, Produced, pr
 from leveret.spark.pipeline.lake import Lake
 from leveret.spark.pipeline.querying.live import dead_letter_places
 from leveret.spark.pipeline.querying.sql_command import sql
-from leveret.spark.pipeline.querying.views import NotThereYet, find_tables, make_views
+from leveret.spark.pipeline.querying.views import NotThereYet, Table, find_tables, is_read_once, make_views
 from leveret.testing import Broker
+from tests.spark.tables import delivered
 
 NOBODY = {"url": "amqp://ann:secret-word@127.0.0.1:1/", "managementUrl": "http://127.0.0.1:1"}
 
@@ -33,6 +34,7 @@ class Shop:
     """A broker with a small day in it."""
 
     def __init__(self, broker: Broker) -> None:
+        self.broker = broker
         self.options = {"url": broker.url, "managementUrl": broker.management_url}
         self.produced: Produced = produce_day(broker.url, orders=600)
         with blocking.connect(broker.url) as connection:
@@ -127,6 +129,45 @@ def test_a_wrong_name_gives_what_there_is_and_no_stack(shop: Shop, lake: Lake) -
         failed = shop.ask(lake, query)
         assert (failed.exit_code, len(failed.stderr.splitlines())) == (1, 1)
         assert said in failed.stderr
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_condition_reads_less_of_a_stream_if_it_can_be_the_only_one(shop: Shop, lake: Lake) -> None:
+    def ask(query: str) -> tuple[list[str], int]:
+        before = delivered(shop.broker, "orders")
+        answer = shop.ask(lake, query, "-o", "csv")
+        assert answer.exit_code == 0, answer.output
+        return sorted(answer.stdout.split()[1:]), delivered(shop.broker, "orders") - before
+
+    count = shop.produced.messages["orders"]
+    assert ask("select offset from orders where offset between 3 and 5") == (["3", "4", "5"], 3)
+    both = "select offset from orders where offset = 3 union all select offset from orders where offset = 7"
+    assert ask(both) == (["3", "7"], 2 * count)
+    # Named once and read twice.
+    named = (
+        "with o as (select offset from orders) "
+        "select a.offset from o a join o b on a.offset = b.offset + 1 where b.offset = 7"
+    )
+    assert ask(named) == (["8"], 2 * count)
+
+
+@pytest.mark.parametrize(
+    ("query", "is_once"),
+    [
+        ("SELECT * FROM Orders WHERE offset > 3", True),
+        ("from orders |> where offset > 3", True),
+        ("select * from orders, payments where orders.offset > 3", False),
+        ("select * from orders a join orders b using (offset)", False),
+        ("select * from (select * from orders) where offset > 3", False),
+        ("with x as (from orders) from x", False),
+        ("select * from payments", False),
+    ],
+)
+def test_when_it_is_certain_that_a_table_is_read_once(query: str, is_once: bool) -> None:
+    def make(spark: SparkSession) -> Any:
+        raise AssertionError
+
+    assert is_read_once(Table("orders", "stream", "", make), query) is is_once
 
 
 def test_tables_are_listed_with_and_without_a_broker(shop: Shop, lake: Lake) -> None:

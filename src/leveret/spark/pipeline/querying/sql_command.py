@@ -72,7 +72,7 @@ def _ask(place: Place, tables: Tables, query: str, limit: int | None, form: str)
     from pyspark.errors import PySparkException
 
     from leveret.spark.errors import SparkConnectorError
-    from leveret.spark.pipeline.querying.views import DEADLETTERS, register
+    from leveret.spark.pipeline.querying.views import DEADLETTERS, is_read_once, register
 
     named = tables.named_in(query)
     if tables.trouble and any(table.name == DEADLETTERS for table in named):
@@ -80,7 +80,7 @@ def _ask(place: Place, tables: Tables, query: str, limit: int | None, form: str)
     try:
         with quiet_session(place, "sql") as spark:
             for table in named:
-                register(spark, table)
+                register(spark, table, is_read_once(table, query))
             _print(spark.sql(query), limit, form)
     except SparkConnectorError as error:
         raise Failed(str(error)) from None

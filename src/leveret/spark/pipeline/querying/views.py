@@ -22,7 +22,17 @@ from leveret.spark.pipeline.archive import read_archive
 from leveret.spark.pipeline.lake import Lake
 from leveret.spark.pipeline.querying.live import STREAM, LiveQueue, connection_options, list_live
 
-__all__ = ["DEADLETTERS", "NotThereYet", "Table", "Tables", "find_tables", "make_views", "read_table", "register"]
+__all__ = [
+    "DEADLETTERS",
+    "NotThereYet",
+    "Table",
+    "Tables",
+    "find_tables",
+    "is_read_once",
+    "make_views",
+    "read_table",
+    "register",
+]
 
 ARCHIVE, DEADLETTERS, LIVE_PREFIX = "archive", "deadletters", "live_"
 # By name: the job that writes it, and what it holds.
@@ -55,6 +65,8 @@ class Table(NamedTuple):
     make: Callable[[SparkSession], DataFrame]
     # Where its files are; "" for what is in the broker.
     path: str = ""
+    # The same for one query alone, whose filters make it read less; None if that makes no difference.
+    make_for_one: Callable[[SparkSession], DataFrame] | None = None
 
     @property
     def is_there(self) -> bool | None:
@@ -70,9 +82,19 @@ class Tables(NamedTuple):
 
     def named_in(self, sql: str) -> list[Table]:
         """Those whose names occur in a query, as words of their own."""
-        return [
-            table for table in self.found if re.search(rf"(?<![\w.]){re.escape(table.name)}(?!\w)", sql, re.IGNORECASE)
-        ]
+        return [table for table in self.found if _times_named(table.name, sql)]
+
+
+def _times_named(name: str, sql: str) -> int:
+    return len(re.findall(rf"(?<![\w.]){re.escape(name)}(?!\w)", sql, re.IGNORECASE))
+
+
+def is_read_once(table: Table, sql: str) -> bool:
+    """Whether it is certain that a query reads this table in one place: only then are filters pushed down, because
+    Spark 4.3 would use those of one place for all others too. Where there is a second SELECT or a WITH, a name that
+    stands there once may still be read twice."""
+    words = re.findall(r"\w+", sql.lower())
+    return words.count("select") <= 1 and "with" not in words and _times_named(table.name, sql) == 1
 
 
 def find_tables(lake: Lake, source: Mapping[str, str]) -> Tables:
@@ -119,9 +141,11 @@ def read_table(spark: SparkSession, lake: Lake, name: str) -> DataFrame | None:
         return None
 
 
-def register(spark: SparkSession, table: Table) -> None:
+def register(spark: SparkSession, table: Table, for_one: bool = False) -> None:
+    """`for_one` says that a single query uses it, and that in one place."""
+    make = table.make_for_one if for_one and table.make_for_one is not None else table.make
     escaped = table.name.replace("`", "``")
-    table.make(spark).createOrReplaceTempView(f"`{escaped}`")
+    make(spark).createOrReplaceTempView(f"`{escaped}`")
 
 
 def _tables_of_lake(lake: Lake) -> Iterable[Table]:
@@ -155,12 +179,21 @@ def _archive_table(lake: Lake) -> Table:
 
 
 def _live_table(name: str, queue: LiveQueue, connection: Mapping[str, str]) -> Table:
-    kind = "stream" if queue.kind == STREAM else "queue"
-    return Table(name, kind, f"{queue.messages:,} messages", lambda spark: _read_live(spark, queue, connection))
+    what = f"{queue.messages:,} messages"
+    if queue.kind != STREAM:
+        return Table(name, "queue", what, lambda spark: _read_live(spark, queue, connection))
+    filtered = {**connection, "pushFilters": "true"}
+    return Table(
+        name,
+        "stream",
+        what,
+        lambda spark: _read_live(spark, queue, connection),
+        make_for_one=lambda spark: _read_live(spark, queue, filtered),
+    )
 
 
-def _read_live(spark: SparkSession, queue: LiveQueue, connection: Mapping[str, str]) -> DataFrame:
-    reader = spark.read.format("leveret").options(**connection)
+def _read_live(spark: SparkSession, queue: LiveQueue, options: Mapping[str, str]) -> DataFrame:
+    reader = spark.read.format("leveret").options(**options)
     return reader.option("stream" if queue.kind == STREAM else "queue", queue.name).load()
 
 
