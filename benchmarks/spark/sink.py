@@ -28,6 +28,7 @@ from benchmarks.broker.peers import Leveret, cpu_seconds, process_tree, running
 from leveret.client import blocking
 from leveret.client.message import Message
 from leveret.client.topology import Queue
+from leveret.spark import publisher
 from leveret.spark.options import WRITE, read_options
 from leveret.spark.pipeline.session import open_session
 from leveret.spark.sink import Publishing
@@ -129,6 +130,9 @@ def measure_bare(url: str, rows: int, rounds: int) -> dict[str, Figures]:
             if turn > 0:
                 figures.append(Figures(rows / seconds, 1e6 * used / rows))
         found[name] = _median(figures)
+    # Workers of Spark's keep it for their next task.
+    for broker in publisher._BROKERS.values():
+        broker.close()
     return found
 
 

@@ -101,7 +101,7 @@ class Transit:
         if due < self._alarm_at:
             self.arm(due)
         before = lane.unconfirmed_bytes
-        end = publish_run(lane, messages, start, min(len(messages), start + count), size, due, owner)
+        end: int = publish_run(lane, messages, start, min(len(messages), start + count), size, due, owner)
         owner.left += end - start
         self.window.take_run(end - start, lane.unconfirmed_bytes - before)
         self.counters.published += end - start

@@ -90,7 +90,7 @@ class Made(NamedTuple):
 
 
 class RowMessages:
-    """Rows that are as they should be are made by the compiled core; each of the others is looked at by itself, here."""
+    """Rows that are as they should be are made by the compiled core; the others are looked at one by one, here."""
 
     def __init__(self, options: Mapping[str, Any], producer: str, first_id: int, message_ids: str) -> None:
         self._options = options
@@ -106,7 +106,7 @@ class RowMessages:
         options = self._options
         texts = [options["exchange"] or "", options["routingKey"], options["contentType"]]
         try:
-            octets = [None if text is None else text.encode() for text in texts]
+            exchange, key, kind = octets = [None if text is None else text.encode() for text in texts]
             producer, message_ids = self._producer.encode(), f"{self._message_ids}-".encode()
         except UnicodeEncodeError:
             return None
@@ -115,7 +115,7 @@ class RowMessages:
         headers = RowHeaders(producer, self._first_id)
         priority = -1 if options["priority"] is None else options["priority"]
         bits = MANDATORY if options["mandatory"] else 0
-        return RowOutgoing(*octets, self._mode, priority, bits, message_ids, headers)
+        return RowOutgoing(exchange, key, kind, self._mode, priority, bits, message_ids, headers)
 
     def of(self, table: pa.RecordBatch, before: int) -> Made:
         """The rows' messages, in their order. `before` rows came before these."""

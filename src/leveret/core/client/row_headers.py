@@ -1,7 +1,7 @@
 """The headers of rows that become messages, as octets: those that a row has, and the two that name it.
 
-Of the headers as JSON the same come again and again; they are kept as octets. None stands for a row whose headers have to
-be looked at by themselves, see row_outgoing.py, which calls this."""
+Of the headers as JSON the same come again and again; they are kept as octets. None stands for a row whose headers have
+to be looked at by themselves, see row_outgoing.py, which calls this."""
 
 import cython
 
@@ -20,7 +20,8 @@ PRODUCER_HEADER, ID_HEADER = "x-producer-name", "x-publishing-id"
 # Where a message was lies behind it: the next stream has offsets of its own.
 FORGOTTEN = ("x-stream-offset", "x-stream-timestamp")
 RESERVED = frozenset(name.encode() for name in (PRODUCER_HEADER, ID_HEADER, *FORGOTTEN))
-# The names of ours, and the letters of what follows: a text, and 64 bits always, so that the same rows are the same octets.
+# The names of ours, and the letters of what follows: a text, and 64 bits always, so that the same rows are the same
+# octets.
 NAME_FIELD = bytes((len(PRODUCER_HEADER),)) + PRODUCER_HEADER.encode() + b"S"
 ID_FIELD = bytes((len(ID_HEADER),)) + ID_HEADER.encode() + b"l"
 
