@@ -3,8 +3,8 @@
     python -m benchmarks.spark.sink [--rows 500000] [--rounds 3] [--json FILE]
     python -m benchmarks.spark.sink --bare          # the writer alone, in this process, without Spark
 
-One broker, bodies of 1 KiB, two tasks, every row confirmed. `few columns` has a body and a routing key; `all columns` is
-a table as the source reads it, headers included. In each round every case has its turn; the median counts, the first
+One broker, bodies of 1 KiB, two tasks, every row confirmed. `few columns` has a body and a routing key; `all columns`
+is a table as the source reads it, headers included. In each round every case has its turn; the median counts, the first
 round does not. CPU us is that of Spark's Python workers, for each row: it is steadier than rows/s, since the broker and
 Spark itself share the cores with them."""
 

@@ -1,7 +1,7 @@
 """Cells of a table that is read: what stands in a row of a column, straight from buffers that have Arrow's layout.
 
-The counterpart of columns.py. Knows nothing of pyarrow, and checks nothing: whoever hands buffers over has seen that they
-belong together. `first` is the row in the buffers that is the column's first; without a null there is no bitmap."""
+The counterpart of columns.py. Knows nothing of pyarrow, and checks nothing: whoever hands buffers over has seen that
+they belong together. `first` is the row in the buffers that is the column's first; without a null there is no bitmap."""
 
 import cython
 
