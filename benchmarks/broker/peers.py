@@ -69,7 +69,7 @@ class Running:
 
     def cpu_seconds(self) -> float:
         """CPU time of the whole process tree since it started."""
-        return sum(_cpu_seconds(pid) for pid in process_tree(self.pid))
+        return sum(cpu_seconds(pid) for pid in process_tree(self.pid))
 
     def start(self) -> None:
         begun = time.monotonic()
@@ -235,7 +235,7 @@ def _born(pid: int) -> str | None:
     return stat[19] if stat else None
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     """With that of its children that have ended."""
     return sum(map(int, _stat(pid)[11:15])) / os.sysconf("SC_CLK_TCK")
 

@@ -20,6 +20,7 @@ from leveret.client.producer_options import ProducerOptions
 from leveret.client.window import Window
 from leveret.core.client.lane import Lane
 from leveret.core.client.outgoing import Outgoing
+from leveret.core.client.runs import publish_run, tally
 
 __all__ = ["Counters", "Transit"]
 
@@ -90,6 +91,22 @@ class Transit:
             if self.lane is None:
                 self._want_channel()
 
+    def accept_run(self, messages: list[Outgoing], start: int, due: float, owner: BatchWait) -> int:
+        """Takes over as many as there is room for in the window and in the socket, and writes them. How many those are:
+        0 if something waits already, or the first has to go by itself."""
+        lane = self.lane
+        if lane is None or self._waiting:
+            return 0
+        count, size = self.window.room()
+        if due < self._alarm_at:
+            self.arm(due)
+        before = lane.unconfirmed_bytes
+        end: int = publish_run(lane, messages, start, min(len(messages), start + count), size, due, owner)
+        owner.left += end - start
+        self.window.take_run(end - start, lane.unconfirmed_bytes - before)
+        self.counters.published += end - start
+        return end - start
+
     def use(self, lane: Lane) -> None:
         """There is a channel: everything that waits is written."""
         assert self.lane is None
@@ -119,25 +136,23 @@ class Transit:
 
     def answered(self, lane: Lane) -> None:
         """The broker has answered for some, or the socket takes more. Called once for each chunk that it sends."""
-        confirmed = size = 0
         refused: list[Outgoing] = []
-        for message in lane.take_settled():
-            if not message.is_confirmed:
-                self._not_taken(message, refused)
-                continue
-            confirmed += 1
-            size += len(message.body)
-            owner = message.owner
-            message.owner = None
+        settled = lane.take_settled()
+        if self._refusals:
+            for message in settled:
+                if message.is_confirmed:
+                    self._refusals.pop(message, None)
+        confirmed, size, runs, others = tally(settled)
+        for owner, count in runs:
             if owner.__class__ is BatchWait:
-                owner.left -= 1
+                owner.left -= count
                 if not owner.left:
                     owner.finish()
             elif not owner.done():
                 owner.message = None
                 owner.set_result(None)
-            if self._refusals:
-                self._refusals.pop(message, None)
+        for message in others:
+            self._not_taken(message, refused)
         self.counters.confirmed += confirmed
         if refused:
             self._rest(refused)

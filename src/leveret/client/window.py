@@ -47,6 +47,17 @@ class Window:
         self.bytes += size
         return True
 
+    def room(self) -> tuple[int, int]:
+        """How many messages with how many bytes may be taken at once; none while somebody stands in line."""
+        if self._line:
+            return 0, 0
+        return max(0, self._count_max - self.count), max(0, self._bytes_max - self.bytes)
+
+    def take_run(self, count: int, size: int) -> None:
+        """Takes of what `room` has told."""
+        self.count += count
+        self.bytes += size
+
     def release(self, count: int, size: int) -> None:
         self.count -= count
         self.bytes -= size

@@ -6,15 +6,17 @@ do."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 from leveret.client.errors import AuthenticationFailed, BatchFailed, ClientError
-from leveret.client.message import Message
 from leveret.client.producer import Producer
+from leveret.core.client.outgoing import Outgoing
+from leveret.core.client.runs import find_untried
 from leveret.spark.broker import Broker
 from leveret.spark.errors import WriteFailed
+from leveret.spark.row_messages import Made
 
 __all__ = ["Publisher"]
 
@@ -34,48 +36,54 @@ class Publisher:
         self._broker = broker
         self._deadline_s: float = options["confirmTimeout"]
         self._producer: Producer | None = None
-        # Exchanges with routing keys that this task has published to.
-        self._tried: set[tuple[str | None, str | None]] = set()
+        # Exchanges with routing keys that this task has published to, as they stand on the wire.
+        self._tried: set[bytes] = set()
 
-    def publish(self, messages: Iterable[Message | ValueError]) -> list[tuple[int, str]]:
+    def publish(self, made: Made) -> list[tuple[int, str]]:
         """Publishes all that are messages and waits for their confirms. The others, and those that the broker did not
         take, as (place, why)."""
-        return self._broker.loop.run_until_complete(self._publish(list(messages)))
+        return self._broker.loop.run_until_complete(self._publish(made, 0, len(made.messages)))
 
-    def publish_until(self, messages: Iterable[Message | ValueError]) -> list[tuple[int, str]]:
+    def publish_until(self, made: Made) -> list[tuple[int, str]]:
         """The same up to the first that cannot be published; what comes behind it is not, as far as that can be known.
         A stream that had got what comes behind would take the bad one for known when it is written again."""
-        return self._broker.loop.run_until_complete(self._publish_until(list(messages)))
+        return self._broker.loop.run_until_complete(self._publish_until(made))
 
-    async def _publish_until(self, given: list[Message | ValueError]) -> list[tuple[int, str]]:
+    async def _publish_until(self, made: Made) -> list[tuple[int, str]]:
         start = 0
-        for end in self._parts(given):
-            failures = await self._publish(given[start:end])
+        for end in self._parts(made.messages):
+            failures = await self._publish(made, start, end)
             if failures:
-                return [(start + place, why) for place, why in failures]
+                return failures
             start = end
         return []
 
-    def _parts(self, given: list[Message | ValueError]) -> Iterator[int]:
+    def _parts(self, messages: list[Outgoing | None]) -> Iterator[int]:
         """Where to stop and wait: behind the first message to an exchange with a routing key, before the next such one,
         and behind one that is none. So a place that does not exist is found before anything behind it is published."""
         known = self._tried
-        for place, one in enumerate(given):
-            if isinstance(one, ValueError):
-                yield place + 1
-            elif len(known) < PLACES_MAX and (where := (one.exchange, one.routing_key)) not in known:
-                known.add(where)
+        place = -1
+        while (place := find_untried(messages, place + 1, known if len(known) < PLACES_MAX else None)) < len(messages):
+            message = messages[place]
+            if message is not None:
+                known.add(message.address)
                 if place:
                     yield place
-                yield place + 1
-        yield len(given)
+            yield place + 1
+        yield len(messages)
 
-    async def _publish(self, given: list[Message | ValueError]) -> list[tuple[int, str]]:
-        failures = [(place, str(one)) for place, one in enumerate(given) if isinstance(one, ValueError)]
-        places = [place for place, one in enumerate(given) if not isinstance(one, ValueError)]
+    async def _publish(self, made: Made, start: int, end: int) -> list[tuple[int, str]]:
+        """Those from `start` to `end`."""
+        messages: list[Any] = made.messages if end - start == len(made.messages) else made.messages[start:end]
+        places: Sequence[int] = range(start, end)
+        failures = []
+        if made.errors:
+            failures = [(place, made.errors[place]) for place in places if place in made.errors]
+            places = [place for place in places if place not in made.errors]
+            messages = [made.messages[place] for place in places]
         try:
             producer = await self._ready()
-            await producer.publish_batch([given[place] for place in places], deadline_s=self._deadline_s)
+            await producer.publish_made(messages, deadline_s=self._deadline_s)
         except BatchFailed as error:
             if error.unsent_from is not None:
                 raise WriteFailed(f"publishing at {self._broker.address} came to an end: {error}") from None

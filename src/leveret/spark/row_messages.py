@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from leveret.client.envelopes import Envelopes
 from leveret.client.message import Message, written_properties
 from leveret.core.client.header_text import headers_from_json
+from leveret.core.client.outgoing import MANDATORY, Outgoing
+from leveret.core.client.row_headers import FORGOTTEN, ID_HEADER, PRODUCER_HEADER, RowHeaders
+from leveret.core.client.row_outgoing import RowOutgoing
 from leveret.core.field_types import Int64
+from leveret.spark.cells import cells_of
 from leveret.spark.errors import InvalidOption
 from leveret.spark.schema import COLUMNS
 
-__all__ = ["RowMessages", "check_columns"]
+__all__ = ["Made", "RowMessages", "check_columns"]
 
 BODIES = ("body", "value")
 TEXTS = ("content_type", "content_encoding", "correlation_id", "reply_to", "expiration", "type", "user_id", "app_id")
@@ -52,10 +57,9 @@ TYPES = {
     PUBLISHING_ID: ("bigint", "int"),
 }
 ODD = ("headers", "headers_json", "delivery_mode", "priority", "expiration", "message_timestamp")
-# Where a message was lies behind it: the next stream has offsets of its own.
-FORGOTTEN = ("x-stream-offset", "x-stream-timestamp")
-PRODUCER_HEADER, ID_HEADER = "x-producer-name", "x-publishing-id"
 NAME_BYTES_MAX = 255
+# Rows behind an id from here on may have none in 64 bits.
+FIRST_ID_MAX = 1 << 62
 
 
 def check_columns(schema: StructType, options: Mapping[str, Any]) -> None:
@@ -78,22 +82,66 @@ def check_columns(schema: StructType, options: Mapping[str, Any]) -> None:
         raise InvalidOption(f"the columns {PRODUCER} and {PUBLISHING_ID} go together")
 
 
+class Made(NamedTuple):
+    """What a table's rows became: a message for each, or None, and then why there is none, by the row's place."""
+
+    messages: list[Outgoing | None]
+    errors: dict[int, str]
+
+
 class RowMessages:
+    """Rows that are as they should be are made by the compiled core; the others are looked at one by one, here."""
+
     def __init__(self, options: Mapping[str, Any], producer: str, first_id: int, message_ids: str) -> None:
         self._options = options
         self._producer = producer
         self._first_id = first_id
         self._message_ids = message_ids
         self._mode = 2 if options["persistent"] else 1
+        self._envelopes = Envelopes()
+        self._rows = self._compiled()
 
-    def of(self, table: pa.RecordBatch, before: int) -> Iterator[Message | ValueError]:
-        """A message for each row, in their order, or why there is none. `before` rows came before these."""
+    def _compiled(self) -> RowOutgoing | None:
+        """None if what all rows share is such as no message can have: then each is told."""
+        options = self._options
+        texts = [options["exchange"] or "", options["routingKey"], options["contentType"]]
+        try:
+            exchange, key, kind = octets = [None if text is None else text.encode() for text in texts]
+            producer, message_ids = self._producer.encode(), f"{self._message_ids}-".encode()
+        except UnicodeEncodeError:
+            return None
+        if any(one is not None and len(one) > NAME_BYTES_MAX for one in octets) or self._first_id >= FIRST_ID_MAX:
+            return None
+        headers = RowHeaders(producer, self._first_id)
+        priority = -1 if options["priority"] is None else options["priority"]
+        bits = MANDATORY if options["mandatory"] else 0
+        return RowOutgoing(exchange, key, kind, self._mode, priority, bits, message_ids, headers)
+
+    def of(self, table: pa.RecordBatch, before: int) -> Made:
+        """The rows' messages, in their order. `before` rows came before these."""
+        cells = None if self._rows is None else cells_of(table, USED)
+        if self._rows is None or cells is None:
+            messages: list[Outgoing | None] = [None] * table.num_rows
+        else:
+            cells["body"] = cells[next(name for name in BODIES if name in cells)]
+            messages = self._rows.make(cells, table.num_rows, before)
+        errors: dict[int, str] = {}
+        if None in messages:
+            odd = [row for row, message in enumerate(messages) if message is None]
+            for row, one in zip(odd, self._one_by_one(table.take(pa.array(odd)), odd, before), strict=True):
+                if isinstance(one, Outgoing):
+                    messages[row] = one
+                else:
+                    errors[row] = str(one)
+        return Made(messages, errors)
+
+    def _one_by_one(self, table: pa.RecordBatch, rows: list[int], before: int) -> Iterator[Outgoing | Exception]:
         columns = {name: table.column(name).to_pylist() for name in table.schema.names if name in USED}
         bodies = columns.get("body") or columns.get("value") or []
-        for row in range(table.num_rows):
+        for place, row in enumerate(rows):
             try:
-                yield self._message(columns, bodies, row, before + row)
-            except ValueError as error:
+                yield self._envelopes.make_from(self._message(columns, bodies, place, before + row))
+            except (TypeError, ValueError) as error:
                 yield error
 
     def _message(self, columns: Mapping[str, list[Any]], bodies: list[Any], row: int, number: int) -> Message:

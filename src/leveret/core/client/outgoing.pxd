@@ -29,5 +29,8 @@ cdef class Outgoing:
     cpdef str routing_key(self)
 
 
+@cython.locals(made=Outgoing)
+cpdef Outgoing make_outgoing(bytes address, bytes raw, bytes body, bytes message_id, unsigned int bits)
+
 @cython.locals(first=bytes, second=bytes, octets=bytes)
 cpdef bytes make_address(str exchange, str routing_key)
