@@ -1,5 +1,5 @@
-"""Each message once, whatever is killed: a super stream into the lake and the lake into a stream, and a super stream
-into the archive, under `kill -9` of driver, executors and broker.
+"""Each message once, whatever is killed: a super stream into the lake and the lake into a stream, and the jobs archive,
+analytics and deadletters side by side, under `kill -9` of driver, executors and broker.
 
 `LEVERET_PIPELINE_KILLS` says how many kills there are, `LEVERET_PIPELINE_SEED` which dice are thrown."""
 
@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from tests.spark.exactly_once.campaign import Campaign
-from tests.spark.exactly_once.places import ARCHIVE, FILES
+from tests.spark.exactly_once.places import FILES, JOBS
 
 KILLS: Final = int(os.environ.get("LEVERET_PIPELINE_KILLS", "3"))
 SEED: Final = int(os.environ.get("LEVERET_PIPELINE_SEED") or random.randrange(1_000_000))
@@ -24,7 +24,7 @@ SECONDS_PER_KILL: Final = 60
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + SECONDS_PER_KILL * KILLS)]
 
 
-@pytest.mark.parametrize("pipeline", [FILES, pytest.param(ARCHIVE, marks=pytest.mark.long)])
+@pytest.mark.parametrize("pipeline", [FILES, JOBS])
 def test_no_message_is_lost_or_doubled_by_kills(
     pipeline: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
