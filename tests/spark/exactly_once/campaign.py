@@ -1,7 +1,8 @@
 """Kills at random points, while a publisher publishes and a pipeline carries its messages around; then the judgement.
 
 Each cycle kills one of three: the driver, one of the Python processes that run its tasks, the broker. They are dealt
-from a shuffled deck, so that none is left out. All chance comes from one seed."""
+from shuffled decks, so that none is left out; the last is always the driver, and the one that comes after it finishes
+what it was at. All chance comes from one seed."""
 
 from __future__ import annotations
 
@@ -67,7 +68,6 @@ class Verdict:
 class Campaign:
     def __init__(self, directory: Path, seed: int, pipeline: str) -> None:
         self._dice = random.Random(seed)
-        self._deck: list[str] = []
         self.broker = BrokerProcess(directory / "broker")
         url = f"amqp://guest:guest@127.0.0.1:{self.broker.port}/"
         self.places = Places(url, str(directory / "pipeline"), pipeline=pipeline)
@@ -85,12 +85,14 @@ class Campaign:
         publisher = Publisher(self.places.url, self.books.open, PUBLISHER_PAUSE_S, self._has_little_to_do)
         publisher.start()
         self.driver.start("run")
-        for _ in range(cycles):
-            self._cycle()
-        # What was interrupted last goes on as it would by itself, before it is told to finish.
+        for victim in self._victims(cycles - 1):
+            self._cycle(victim)
+        # What was interrupted goes on as it would by itself, before it is interrupted for the last time.
         self._wait_for_progress()
-        publisher.stop()
+        time.sleep(self._dice.uniform(0.0, DELAY_S_MAX))
         self.driver.kill()
+        self._note_kill(DRIVER)
+        publisher.stop()
         return self._judge()
 
     def close(self) -> None:
@@ -99,13 +101,16 @@ class Campaign:
 
     # ---- a cycle
 
-    def _cycle(self) -> None:
+    def _victims(self, count: int) -> list[str]:
+        """As many, with a deck for every three: the last deck has no driver, whose turn comes after them."""
+        decks = [self._dice.sample(VICTIMS, len(VICTIMS)) for _ in range(count // len(VICTIMS))]
+        last = self._dice.sample((EXECUTOR, BROKER), 2)
+        return [victim for deck in (*decks, last) for victim in deck][-count:] if count else []
+
+    def _cycle(self, victim: str) -> None:
         if self._dice.random() >= IMPATIENT:
             self._wait_for_progress()
         time.sleep(self._dice.uniform(0.0, DELAY_S_MAX))
-        if not self._deck:
-            self._deck = self._dice.sample(VICTIMS, len(VICTIMS))
-        victim = self._deck.pop()
         if victim == DRIVER:
             self.driver.kill()
             self.driver.start("run")
@@ -115,6 +120,9 @@ class Campaign:
             self.broker.kill()
             time.sleep(self._dice.uniform(0.0, BROKER_AWAY_S_MAX))
             self.broker.start()
+        self._note_kill(victim)
+
+    def _note_kill(self, victim: str) -> None:
         self._kills[victim] += 1
         log.info("killed the %s; %d published, batches %s", victim, self.books.ledger.count, self._batches())
 

@@ -6,7 +6,6 @@ without a kill: gold must be the same, row by row."""
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +23,7 @@ from tests.spark.exactly_once.findings import Findings
 from tests.spark.exactly_once.jobs_tables import ids_in_tables, unlike_reference, unlike_silver
 from tests.spark.exactly_once.places import LETTERS, SOURCE, Places
 
-__all__ = ["finish_jobs", "start_jobs"]
+__all__ = ["finish_jobs", "judge_tables", "run_jobs", "start_jobs"]
 
 ALL = {"availableNow": True}
 FINISH_ROWS = 100_000
@@ -52,14 +51,27 @@ def _start_analysis(
 
 def finish_jobs(spark: SparkSession, places: Places) -> Findings:
     """All there is, with the archive compacted."""
-    lake, reference = Lake(places.root), Lake(f"{places.root}/reference")
-    # A batch of analytics takes seconds, however few rows it has.
+    run_jobs(spark, places)
+    compact(spark, Lake(places.root))
+    # A driver that was to finish may have died in it.
+    shutil.rmtree(_reference(places), ignore_errors=True)
+    for query in _start_analysis(spark, places, Lake(_reference(places)), ALL, {}):
+        query.awaitTermination()
+    return judge_tables(spark, places)
+
+
+def run_jobs(spark: SparkSession, places: Places) -> None:
+    """To the end of the streams. A batch of analytics takes seconds, however few rows it has: these are large."""
     for query in start_jobs(spark, places, ALL, FINISH_ROWS):
         query.awaitTermination()
-    compact(spark, lake)
-    # A driver that was to finish may have died in it.
-    shutil.rmtree(Path(reference.root), ignore_errors=True)
-    for query in _start_analysis(spark, places, reference, ALL, {}):
-        query.awaitTermination()
+
+
+def judge_tables(spark: SparkSession, places: Places) -> Findings:
+    """What is in the lake, beside a reference that is there."""
+    lake, reference = Lake(places.root), Lake(_reference(places))
     wrong = [*unlike_silver(spark, lake), *unlike_reference(spark, lake, reference)]
     return Findings(ids_in_tables(spark, lake), wrong)
+
+
+def _reference(places: Places) -> str:
+    return f"{places.root}/reference"

@@ -43,6 +43,14 @@ class Places:
         done = [int(path.name) for path in commits.glob("*") if path.name.isdigit()] if commits.exists() else []
         return max(done) + 1 if done else 0
 
+    def forget_last_batch(self, query: str) -> None:
+        """As if the driver had been killed after the batch's last row and before its commit."""
+        last = self.batches(query) - 1
+        commits = self.checkpoint(query) / "commits"
+        (commits / str(last)).unlink()
+        # Its checksum.
+        (commits / f".{last}.crc").unlink(missing_ok=True)
+
     @property
     def findings(self) -> Path:
         """Where the driver writes down what is in the lake in the end."""
