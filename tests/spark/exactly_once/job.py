@@ -1,14 +1,13 @@
-"""The pipelines that are killed: a super stream into a lake of Parquet files and the lake into another stream; and a
-super stream into the archive.
+"""The pipelines that are killed: a super stream into a lake of Parquet files and the lake into another stream; and the
+jobs of the product (jobs.py).
 
     python -m tests.spark.exactly_once.job run <places.json>      until it is killed
-    python -m tests.spark.exactly_once.job finish <places.json>   all there is, then writes down the ids in the lake
+    python -m tests.spark.exactly_once.job finish <places.json>   all there is, then writes down what is in the lake
 
 Written as a user would write it, with nothing in it that knows of kills."""
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from leveret.spark.pipeline.archive import read_archive, start_archive
-from leveret.spark.pipeline.archive.compaction import compact
-from leveret.spark.pipeline.lake import Lake
 from leveret.spark.pipeline.session import open_session
-from tests.spark.exactly_once.places import ARCHIVE, FILES, SOURCE, TARGET, Places
+from tests.spark.exactly_once.findings import Findings
+from tests.spark.exactly_once.jobs import finish_jobs, start_jobs
+from tests.spark.exactly_once.places import FILES, SOURCE, TARGET, Places
 
 __all__ = ["ids_in_lake", "start_back", "start_lake"]
 
@@ -68,29 +66,21 @@ def ids_in_lake(spark: SparkSession, places: Places) -> list[int]:
     return [row.id for row in spark.read.parquet(places.lake).selectExpr("int(string(body)) id").collect()]
 
 
-def archive_source(places: Places) -> dict[str, str]:
-    return {"url": places.url, "superStream": SOURCE, "maxOffsetsPerTrigger": str(places.rows_per_batch)}
-
-
 def run(spark: SparkSession, places: Places) -> None:
-    if places.pipeline == ARCHIVE:
-        start_archive(spark, Lake(places.root), archive_source(places), trigger=OFTEN)
-    else:
+    if places.pipeline == FILES:
         start_lake(spark, places, OFTEN)
         start_back(spark, places, OFTEN)
+    else:
+        start_jobs(spark, places, OFTEN)
     spark.streams.awaitAnyTermination()
 
 
-def finish(spark: SparkSession, places: Places) -> list[int]:
-    """The ids in the lake, or in the archive after it was compacted."""
-    if places.pipeline == FILES:
-        start_lake(spark, places, ALL).awaitTermination()
-        start_back(spark, places, ALL).awaitTermination()
-        return ids_in_lake(spark, places)
-    lake = Lake(places.root)
-    start_archive(spark, lake, archive_source(places), trigger=ALL).awaitTermination()
-    compact(spark, lake)
-    return [row.id for row in read_archive(spark, lake).selectExpr("int(string(body)) id").collect()]
+def finish(spark: SparkSession, places: Places) -> Findings:
+    if places.pipeline != FILES:
+        return finish_jobs(spark, places)
+    start_lake(spark, places, ALL).awaitTermination()
+    start_back(spark, places, ALL).awaitTermination()
+    return Findings({"lake": ids_in_lake(spark, places)})
 
 
 def main(mode: str, places: Places) -> None:
@@ -98,7 +88,7 @@ def main(mode: str, places: Places) -> None:
     if mode == "run":
         run(spark, places)
     else:
-        places.lake_ids.write_text(json.dumps(finish(spark, places)))
+        finish(spark, places).write(places.findings)
     spark.stop()
 
 

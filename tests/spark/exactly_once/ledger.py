@@ -44,9 +44,9 @@ class Difference:
 class Ledger:
     """Ids of messages by what the broker said about them. One thread writes, any may read."""
 
-    def __init__(self) -> None:
+    def __init__(self, confirmed: Iterable[int] = ()) -> None:
         self._lock = threading.Lock()
-        self._confirmed: set[int] = set()
+        self._confirmed = set(confirmed)
 
     def confirm(self, ids: Iterable[int]) -> None:
         with self._lock:
@@ -57,11 +57,15 @@ class Ledger:
         with self._lock:
             return len(self._confirmed)
 
+    @property
+    def ids(self) -> set[int]:
+        with self._lock:
+            return set(self._confirmed)
+
     def compare(self, found: Iterable[int]) -> Difference:
         """Everything that was confirmed must be there, once, and nothing else."""
         times = Counter(found)
-        with self._lock:
-            confirmed = set(self._confirmed)
+        confirmed = self.ids
         return Difference(
             missing=sorted(confirmed - times.keys()),
             repeated={one: count for one, count in sorted(times.items()) if count > 1},

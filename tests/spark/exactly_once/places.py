@@ -6,13 +6,15 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = ["ARCHIVE", "FILES", "PARTITIONS", "SOURCE", "TARGET", "Places"]
+__all__ = ["FILES", "JOBS", "LETTERS", "PARTITIONS", "SOURCE", "TARGET", "Places"]
 
 # A super stream that the publisher fills, and the stream that everything ends in.
 SOURCE, PARTITIONS, TARGET = "orders", 2, "returned"
-# Which pipeline it is: into Spark's own Parquet files and back into a stream, or into the archive of the product.
-FILES, ARCHIVE = "files", "archive"
-QUERIES = {FILES: ("lake", "back"), ARCHIVE: ("archive",)}
+# The stream that dead letters flow into.
+LETTERS = "letters"
+# Which pipeline it is: into Spark's own Parquet files and back into a stream, or the jobs of the product.
+FILES, JOBS = "files", "jobs"
+QUERIES = {FILES: ("lake", "back"), JOBS: ("analytics", "archive", "deadletters")}
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Places:
 
     @property
     def queries(self) -> tuple[str, ...]:
-        """Their names; the first reads the source."""
+        """Their names; the first reads the source, and is the slowest that does."""
         return QUERIES[self.pipeline]
 
     @property
@@ -41,10 +43,18 @@ class Places:
         done = [int(path.name) for path in commits.glob("*") if path.name.isdigit()] if commits.exists() else []
         return max(done) + 1 if done else 0
 
+    def forget_last_batch(self, query: str) -> None:
+        """As if the driver had been killed after the batch's last row and before its commit."""
+        last = self.batches(query) - 1
+        commits = self.checkpoint(query) / "commits"
+        (commits / str(last)).unlink()
+        # Its checksum.
+        (commits / f".{last}.crc").unlink(missing_ok=True)
+
     @property
-    def lake_ids(self) -> Path:
+    def findings(self) -> Path:
         """Where the driver writes down what is in the lake in the end."""
-        return Path(self.root) / "lake-ids.json"
+        return Path(self.root) / "findings.json"
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self)))

@@ -1,7 +1,7 @@
 """Whoever fills the source: numbered messages, in a thread, until it is told to stop; and whoever reads the target.
 
-The publisher's producer has a name and its messages have numbers, so what it sends again after the broker was killed is
-no duplicate of its own making. Only what the broker confirmed is in the ledger."""
+Producers of streams have a name and their messages have numbers, so what is sent again after the broker was killed is
+no duplicate of their own making. Only what the broker confirmed is in the ledger."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 
 from leveret.client import blocking
+from leveret.client.blocking import Connection
 from leveret.client.message import Message
 from leveret.client.super_stream import partition_key
 from leveret.client.topology import Binding, Exchange, Queue
@@ -17,7 +18,9 @@ from leveret.wire.queue_methods import QueueDeclare
 from tests.spark.exactly_once.ledger import Ledger
 from tests.spark.exactly_once.places import PARTITIONS, SOURCE, TARGET
 
-__all__ = ["Publisher", "declare_streams", "publish_numbers", "read_stream"]
+__all__ = ["Publisher", "Send", "declare_streams", "numbered", "publish_numbers", "read_bodies", "read_stream"]
+
+Send = Callable[[range], None]
 
 AT_ONCE = 20
 # A kill and a restart lie within.
@@ -37,34 +40,41 @@ def declare_streams(url: str) -> None:
         )
 
 
-def _message(number: int) -> Message:
+def numbered(number: int) -> Message:
     key = partition_key(f"customer-{number % 97}", PARTITIONS)
     return Message(body=str(number).encode(), routing_key=key, message_id=f"order-{number}")
 
 
 def publish_numbers(url: str, ledger: Ledger, numbers: range) -> None:
     with blocking.connect(url) as connection:
-        connection.producer(exchange=SOURCE).publish_batch([_message(number) for number in numbers])
+        connection.producer(exchange=SOURCE).publish_batch([numbered(number) for number in numbers])
     ledger.confirm(numbers)
 
 
 def read_stream(url: str, name: str) -> list[int]:
-    """The ids of all messages in a stream, read without Spark."""
+    """The ids of all messages in a stream of numbers."""
+    return [int(body) for body in read_bodies(url, name)]
+
+
+def read_bodies(url: str, name: str) -> list[bytes]:
+    """All that is in a stream, read without Spark."""
     with blocking.connect(url) as connection:
         with connection.channel() as channel:
             count = channel.call(QueueDeclare(name, passive=True)).message_count
         if count == 0:
             return []
         with connection.stream(name, offset="first") as stream:
-            return [int(message.body) for message in itertools.islice(stream, count)]
+            return [bytes(message.body) for message in itertools.islice(stream, count)]
 
 
 class Publisher(threading.Thread):
-    def __init__(self, url: str, ledger: Ledger, pause_s: float, may_publish: Callable[[], bool]) -> None:
-        """Pauses between batches, and as long as it may not publish."""
+    def __init__(
+        self, url: str, opened: Callable[[Connection], Send], pause_s: float, may_publish: Callable[[], bool]
+    ) -> None:
+        """Publishes by what is opened on a connection. Pauses between batches, and as long as it may not publish."""
         super().__init__(name="publisher", daemon=True)
         self._url = url
-        self._ledger = ledger
+        self._opened = opened
         self._pause_s = pause_s
         self._may_publish = may_publish
         self._enough = threading.Event()
@@ -73,11 +83,9 @@ class Publisher(threading.Thread):
     def run(self) -> None:
         try:
             with blocking.connect(self._url, backoff_max_s=0.5, deadline_s=DEADLINE_S) as connection:
-                producer = connection.producer(exchange=SOURCE, publishing_name="shop", deadline_s=DEADLINE_S)
+                send = self._opened(connection)
                 for first in itertools.count(0, AT_ONCE):
-                    numbers = range(first, first + AT_ONCE)
-                    producer.publish_batch([_message(number) for number in numbers])
-                    self._ledger.confirm(numbers)
+                    send(range(first, first + AT_ONCE))
                     while not self._enough.wait(self._pause_s) and not self._may_publish():
                         pass
                     if self._enough.is_set():

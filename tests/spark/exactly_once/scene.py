@@ -44,9 +44,4 @@ class Scene:
         return read_stream(self.places.url, TARGET)
 
     def forget_last_batch(self, query: str) -> None:
-        """As if the driver had been killed after the batch's last row and before its commit."""
-        last = self.places.batches(query) - 1
-        commits = self.places.checkpoint(query) / "commits"
-        (commits / str(last)).unlink()
-        # Its checksum.
-        (commits / f".{last}.crc").unlink(missing_ok=True)
+        self.places.forget_last_batch(query)

@@ -3,9 +3,9 @@
 Two kinds, both below `event_date=<date>/event_hour=<0..23>`, in UTC:
 
 - A `BatchTable` has one folder for each batch of each query below the hour. Before a query's first batch in a process
-  is written, whatever an attempt before a crash has left of that batch is deleted, in every hour; so it does not
-  matter where that attempt ended, nor whether it wrote other rows. Only a first batch can be such a second attempt: a
-  batch that fails ends its query.
+  is written, whatever an attempt before a crash has left of that batch is deleted, in every hour and among the files
+  that were on their way there; so it does not matter where that attempt ended, nor whether it wrote other rows. Only a
+  first batch can be such a second attempt: a batch that fails ends its query.
 - An `HourTable` is made anew, hour by hour, from a BatchTable. What it has follows from that table alone, so that
   making an hour twice changes nothing. A crash while an hour is replaced may leave it missing: the batch that was at
   work comes again, and with it the hour.
@@ -142,6 +142,9 @@ class BatchTable(_Table):
         return columns(super()._whole_schema(), batch="string")
 
     def _clear(self, key: str) -> set[Hour]:
+        # Where Hadoop's committer keeps the files of tasks until their job ends. It takes whatever is there for its
+        # own, also what tasks of a driver that was killed have left.
+        self._delete(f"{self.path}/_temporary")
         place, files = file_system(self._spark, self.path)
         found = set()
         for status in files.globStatus(place(f"{self.path}/{DATE}=*/{HOUR}=*/{BATCH}={key}")):
