@@ -184,12 +184,13 @@ def test_a_store_that_copies_before_it_deletes(
     """Where a file is in both places when it dies, and the hour has a batch that stays."""
 
     def copy(_: LakeFiles, source: str, place: str) -> None:
-        Path(place).parent.mkdir()
+        Path(place).parent.mkdir(parents=True)
         shutil.copy(source, place)
         raise KeyboardInterrupt
 
-    # So much in the hour that grows, too.
+    # The hour that grows has too much.
     monkeypatch.setattr(batch_merging, "MANY", 1)
+    monkeypatch.setattr(batch_merging, "FEW", 9)
     table = Table(spark, path)
     table.add(5, NEW)
     with monkeypatch.context() as patch:
@@ -199,6 +200,7 @@ def test_a_store_that_copies_before_it_deletes(
     again = Table(spark, path)
     again.add(5, NEW)
     assert again.seen() == ALL + Counter({5: 1})
+    assert len(folders(path, NEW)) == 2
 
 
 def test_a_merge_that_fails_does_not_end_the_batch(
