@@ -8,6 +8,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pika
@@ -18,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from leveret.client import blocking
 from leveret.client.message import Message
 from leveret.client.topology import Binding, Exchange, Queue
-from leveret.spark.pipeline.analysis import analytics
+from leveret.spark.pipeline.analysis import analytics, batch_merging
 from leveret.spark.pipeline.analysis.analytics import late_messages, read_silver, start_analytics
 from leveret.spark.pipeline.lake import Lake
 from leveret.spark.schema import COLUMNS
@@ -255,6 +256,25 @@ def test_a_batch_that_is_tried_again_counts_once(
     assert ids == Counter(f"m{n}" for n in range(70))
     assert sum(one["messages"] for one in table(spark, lake.gold("traffic_by_minute"))) == 66
     assert sum(one["messages"] for one in table(spark, lake.gold("top_routing_keys"))) == 66
+
+
+def test_hours_that_have_come_to_rest_get_few_files(
+    spark: SparkSession, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"LOOK_EVERY": 1, "QUIET_BATCHES": 1, "FEW": 1}.items():
+        monkeypatch.setattr(batch_merging, name, value)
+    folder = str(tmp_path / "bronze")
+    for number, moment in enumerate((NOON, NOON, NOON + timedelta(hours=1))):
+        rows = feed(spark, folder, [row(number, moment), row(10 + number, moment, body=b"{")])
+    run(spark, lake, rows)
+    # Two batches of the first hour are one, and the newest batch stays what it is.
+    for name in ("messages", "quarantine", "traffic_parts"):
+        hours = sorted(Path(lake.silver(name)).glob("event_date=2026-03-01/event_hour=*/batch=*"))
+        assert [one.name.startswith("batch=merged-") for one in hours] == [True, False], name
+        assert len(list(hours[0].glob("*.parquet"))) == 1
+    assert {one.message_id for one in read_silver(spark, lake).collect()} == {"m0", "m1", "m2"}
+    assert len(table(spark, lake.silver("quarantine"))) == 3
+    assert sum(one["messages"] for one in table(spark, lake.silver("traffic_parts"))) == 3
 
 
 def break_at(patch: pytest.MonkeyPatch, place: str) -> None:

@@ -53,7 +53,14 @@ def test_without_spark_it_says_what_to_install() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("archive",), ("analytics", "--stream", "a", "--pattern", "b"), ("deadletters",), ("expire",)]
+    "words",
+    [
+        ("archive",),
+        ("archive", "--stream", "a", "--compact-every", "often"),
+        ("analytics", "--stream", "a", "--pattern", "b"),
+        ("deadletters",),
+        ("expire",),
+    ],
 )
 def test_what_is_missing_is_said_before_spark_starts(words: tuple[str, ...]) -> None:
     assert run(*words).exit_code == 2
@@ -94,9 +101,10 @@ def test_the_archive_goes_back_to_the_broker(spark: SparkSession, lake: Lake, br
         connection.topology.declare(Queue("orders", queue_type="stream"), Queue("again"))
         connection.producer(routing_key="orders").publish_batch([b"%d" % number for number in range(50)])
     where = ("--lake", lake.root, "--url", broker.url)
-    done = run("archive", *where, "--stream", "orders", "--once", "--group", "ours")
+    small = ("--once", "--max-per-batch", "25", "--compact-every")
+    done = run("archive", *where, "--stream", "orders", "--group", "ours", *small, "never")
     assert done.exit_code == 0, done.output
-    assert run("compact", *where).output.startswith("1 batches with 50 messages are compacted")
+    assert run("compact", *where).output.startswith("2 batches with 50 messages are compacted")
     back = run("replay", *where, "--where", "offset < 20", "--exchange", "", "--routing-key", "again", "--id", "r1")
     assert back.output.splitlines()[-1].startswith("20 of 20 messages"), back.output
     broker.queue("again").expect(count=20)

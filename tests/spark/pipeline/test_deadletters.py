@@ -260,7 +260,16 @@ def test_a_batch_that_is_tried_again_counts_once(
             (query,) = start_deadletters(spark, lake, more, trigger=ONCE)
             with pytest.raises(StreamingQueryException, match="pulled the plug"):
                 query.awaitTermination()
+    tidied: list[tuple[str, str]] = []
+    for name in ("mend", "merge_old"):
+        monkeypatch.setattr(
+            deadletters.BatchTable,
+            name,
+            lambda self, *_, name=name: tidied.append((self.path.rpartition("/")[2], name)),
+        )
     run(spark, lake, more)
+    # Small files are put together, when the batch is through; and if that was cut off, it is mended before it is read.
+    assert (tidied[0], tidied[-1]) == (("deadletters", "mend"), ("deadletters", "merge_old"))
     letters = read_letters(spark, lake).collect()
     assert Counter(one.offset for one in letters) == Counter(range(15))
     # m12, m13 and m14 are m0, m1 and m2, which came before; an attempt before did not make the others come twice.

@@ -35,6 +35,7 @@ pytestmark = pytest.mark.timeout(600)
 JOB = """
 import sys
 from leveret.spark.pipeline.archive import start_archive
+from leveret.spark.pipeline.archive.self_compaction import SelfCompaction
 from leveret.spark.pipeline.lake import Lake
 from leveret.spark.pipeline.runner import run_queries
 from leveret.spark.pipeline.session import open_session
@@ -43,7 +44,8 @@ url, root = sys.argv[1:]
 spark = open_session("job", "local[2]")
 source = {"url": url, "stream": "orders", "maxOffsetsPerTrigger": "20"}
 query = start_archive(spark, Lake(root), source, trigger={"processingTime": "0 seconds"})
-code = run_queries([query], once=False, metrics_port=0, title="archive")
+compaction = SelfCompaction(spark, Lake(root), every_s=0.5, batches_min=3)
+code = run_queries([query], once=False, metrics_port=0, title="archive", compaction=compaction)
 spark.stop()
 sys.exit(code)
 """
@@ -89,9 +91,11 @@ def test_it_stops_and_goes_on(spark: SparkSession, lake: Lake, broker: Broker, t
     publish(broker, 30, first=70)
     again = Job(broker, lake, tmp_path)
     again.wait_for("lag 0")
+    again.wait_for("archive: compacted ")
     page = again.text().partition("http://")[2].split()[0]
     figures = urllib.request.urlopen(f"http://{page}").read().decode()
     assert 'leveret_pipeline_lag_messages{query="archive"} 0' in figures
+    assert 'leveret_pipeline_compaction_failures_total{query="archive"} 0' in figures
     assert again.stop(signal.SIGINT) == 0, again.text()
     bodies = Counter(bytes(row.body).decode() for row in read_archive(spark, lake).select("body").collect())
     assert bodies == Counter(str(n) for n in range(100))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from leveret.spark.pipeline.lake import Lake
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["DEFAULT_URL", "Place", "find_connection", "need_spark", "placed", "read_source", "triggered"]
+__all__ = ["DEFAULT_URL", "Place", "find_connection", "need_spark", "placed", "read_source", "seconds_of", "triggered"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
@@ -26,6 +27,7 @@ OURS = "LEVERET_AMQP_URL"
 # For the other commands this is where the management API is; a URL with amqp:// in it is taken for ours.
 SHARED = "LEVERET_URL"
 GROUP_PREFIX = "leveret-"
+UNITS_S = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
 
 
 @dataclass
@@ -158,3 +160,13 @@ def triggered(command: F) -> F:
         return command(*arguments, trigger=trigger, once=once, metrics_port=metrics_port, **options)
 
     return wrapped  # type: ignore[return-value]
+
+
+def seconds_of(_: click.Context, __: click.Parameter, value: str) -> float | None:
+    """A callback for options that say how often something is done, as for Spark: "10 seconds". None for "never"."""
+    if value in ("never", "0"):
+        return None
+    found = re.fullmatch(r"([1-9]\d{0,5}) *(second|minute|hour|day)s?", value)
+    if found is None:
+        raise click.BadParameter(f'{value!r} is no time such as "10 minutes" or "1 hour", and not "never".')
+    return float(int(found[1]) * UNITS_S[found[2]])

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from leveret.spark.pipeline.arguments import Place, find_connection, need_spark, placed, read_source, triggered
+from leveret.spark.pipeline.arguments import (
+    Place,
+    find_connection,
+    need_spark,
+    placed,
+    read_source,
+    seconds_of,
+    triggered,
+)
 from leveret.spark.pipeline.failures import Failed, told
 from leveret.spark.pipeline.quiet import quiet_session
 
@@ -71,16 +79,33 @@ def rows_of(spark: SparkSession, source: dict[str, str], job: str, event_time: s
 @click.option(
     "--name", default="archive", show_default=True, help="Of this archive's checkpoint; one for each that runs."
 )
+@click.option(
+    "--compact-every",
+    "compact_every_s",
+    callback=seconds_of,
+    default="1 hour",
+    show_default=True,
+    metavar="TIME",
+    help='Make few large files of small ones that often, and at the end of --once; "never" leaves it to `compact`.',
+)
 def archive(
-    place: Place, source: dict[str, str], trigger: dict[str, Any], once: bool, metrics_port: int | None, name: str
+    place: Place,
+    source: dict[str, str],
+    trigger: dict[str, Any],
+    once: bool,
+    metrics_port: int | None,
+    name: str,
+    compact_every_s: float | None,
 ) -> None:
     """Streams to Parquet files by stream and date, each message once."""
     with job_session(place, "archive") as spark:
         from leveret.spark.pipeline.archive import start_archive
+        from leveret.spark.pipeline.archive.self_compaction import SelfCompaction
         from leveret.spark.pipeline.runner import run_queries
 
         queries = [start_archive(spark, place.lake, source, trigger=trigger, name=name)]
-        code = run_queries(queries, once=once, metrics_port=metrics_port, title="archive")
+        compaction = None if compact_every_s is None else SelfCompaction(spark, place.lake, every_s=compact_every_s)
+        code = run_queries(queries, once=once, metrics_port=metrics_port, title="archive", compaction=compaction)
     sys.exit(code)
 
 

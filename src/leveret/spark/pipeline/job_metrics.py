@@ -13,9 +13,20 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Figures", "MetricsPage", "QueryWatch", "text_of"]
+__all__ = ["CompactionFigures", "Figures", "MetricsPage", "QueryWatch", "text_of"]
 
 KIND = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass
+class CompactionFigures:
+    """What a job's own compactions have done since it was started."""
+
+    done: int = 0
+    failed: int = 0
+    batches: int = 0
+    # How long the last one took.
+    last_s: float = 0.0
 
 
 @dataclass
@@ -31,6 +42,8 @@ class Figures:
     lag: int | None = None
     active: bool = True
     failed: bool = False
+    # None for a query whose tables are not compacted beside it.
+    compaction: CompactionFigures | None = None
 
 
 class QueryWatch:
@@ -93,6 +106,30 @@ _FAMILIES: tuple[tuple[str, str, str, Callable[[Figures], float | None]], ...] =
     ("batch_duration_seconds", "gauge", "How long the last batch took.", lambda one: one.batch_s),
     ("last_batch", "gauge", "The number of the last batch.", lambda one: one.batch),
     ("lag_messages", "gauge", "Messages that wait behind the last batch.", lambda one: one.lag),
+    (
+        "compactions_total",
+        "counter",
+        "Compactions that the job has done beside the query.",
+        lambda one: one.compaction.done if one.compaction else None,
+    ),
+    (
+        "compaction_failures_total",
+        "counter",
+        "Compactions that failed; each is tried again.",
+        lambda one: one.compaction.failed if one.compaction else None,
+    ),
+    (
+        "compacted_batches_total",
+        "counter",
+        "Batches whose small files were compacted.",
+        lambda one: one.compaction.batches if one.compaction else None,
+    ),
+    (
+        "compaction_duration_seconds",
+        "gauge",
+        "How long the last compaction took.",
+        lambda one: one.compaction.last_s if one.compaction else None,
+    ),
 )
 
 

@@ -9,13 +9,14 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
 from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from leveret.spark.pipeline.archive.self_compaction import SelfCompaction
 from leveret.spark.pipeline.job_errors import short_error
 from leveret.spark.pipeline.job_metrics import MetricsPage, QueryWatch, text_of
 from leveret.spark.pipeline.progress import QueryProgress
@@ -34,11 +35,13 @@ def run_queries(
     once: bool = False,
     metrics_port: int | None = None,
     title: str = "pipeline",
+    compaction: SelfCompaction | None = None,
 ) -> int:
     """An exit code: 0 if all ended well or were stopped, 1 if one has failed, whose error is shown then. With `once`
     the queries are expected to end by themselves (trigger availableNow); without it, one that ends before it was asked
     to is a failure. `metrics_port` serves figures for Prometheus on 127.0.0.1; 0 takes any free port, and says which
-    one."""
+    one. `compaction` runs beside the queries, and with `once` a last time when they have ended; whatever becomes of it,
+    the exit code is that of the queries."""
     watches = [QueryWatch(query) for query in queries]
     # What the page shows is what was seen last: its thread does not talk to Spark.
     with QueryProgress(title) as shown, contextlib.ExitStack() as stack:
@@ -46,12 +49,25 @@ def run_queries(
         if metrics_port is not None:
             page = stack.enter_context(MetricsPage(metrics_port, lambda: text_of([one.figures for one in watches])))
             shown.say(f"figures for Prometheus at http://127.0.0.1:{page.port}/metrics")
-        return _watch(watches, once, shown, stop)
+        if compaction is None:
+            return _watch(watches, once, shown, stop, list)
+        watches[0].figures.compaction = compaction.figures
+        with compaction:
+            code = _watch(watches, once, shown, stop, compaction.news)
+            if once and code == ENDED:
+                compaction.finish(stop.asked)
+        for line in compaction.news():
+            shown.say(line)
+        return code
 
 
-def _watch(watches: list[QueryWatch], once: bool, shown: QueryProgress, stop: _Stop) -> int:
+def _watch(
+    watches: list[QueryWatch], once: bool, shown: QueryProgress, stop: _Stop, news: Callable[[], list[str]]
+) -> int:
     code = ENDED
     while True:
+        for line in news():
+            shown.say(line)
         shown.show([one.look() for one in watches])
         ended = [one for one in watches if not one.figures.active]
         failed = [one for one in ended if one.query.exception() is not None]

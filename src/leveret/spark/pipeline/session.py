@@ -25,6 +25,8 @@ SETTINGS = {
     # As other tools write moments too; the old kind has no smallest and largest by which files could be passed over.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.ui.showConsoleProgress": "false",
+    # What a job does beside its batches, such as compaction, has a pool of its own, and batches do not wait for it.
+    "spark.scheduler.mode": "FAIR",
     # Files are cut into the same tasks however many cores there are: the ids that the sink gives rows depend on it.
     "spark.sql.files.minPartitionNum": "8",
 }

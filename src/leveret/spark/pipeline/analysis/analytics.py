@@ -22,6 +22,10 @@ parts. So wherever an attempt ended, the next one ends with the same tables; bet
 missing or a batch half written. Of two messages with one id in one batch, another one may be the first the second
 time; nothing of the first time is left then.
 
+**Files.** A batch writes small files. The job puts those of older batches together by itself, hour by hour, when an
+hour has come to rest (batch_merging.py). So silver is to be read, not to be followed with spark.readStream, which would
+take merged files for new ones.
+
 A checkpoint and its tables belong together: with the checkpoint deleted, everything is read and counted once more."""
 
 from __future__ import annotations
@@ -117,3 +121,5 @@ class Analytics:
             self._traffic.add(good, key, hours)
         finally:
             rows.unpersist()
+        for table in (self._messages, self._quarantine, self._traffic.parts):
+            table.merge_old(key)

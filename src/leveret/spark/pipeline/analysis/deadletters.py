@@ -13,7 +13,7 @@ queue that people work on. Tables:
 **Retries** are as in analytics.py: a batch that comes again is written to silver in place of what a former attempt
 has left, and the hours of gold that it changed are made anew from silver; the clusters always are. Letters that come
 late count in the minute they belong to, however late: no watermark leaves anything out. There are few of them, so
-silver is read again.
+silver is read again. Its small files are put together as in analytics.py.
 
 What waits in a dead-letter queue is looked at, without taking it, by `read_queue_letters`. `replay_selected` and
 `reprocess_selected` send letters back."""
@@ -132,6 +132,8 @@ class DeadLetters:
 
     def add(self, rows: DataFrame, batch: int) -> None:
         key = batch_key(rows, batch)
+        # The letters there are are read before any are written.
+        self._letters.mend()
         rows = with_hour(self._marked(as_letters(rows, self._error_headers), key), "timestamp").persist()
         try:
             changed = self._letters.write(rows, key, hours_of(rows))
@@ -141,6 +143,7 @@ class DeadLetters:
             self._count(changed)
             self._find_clusters(changed)
             self._find_alerts(changed)
+        self._letters.merge_old(key)
 
     def _marked(self, letters: DataFrame, key: str) -> DataFrame:
         """With `repeated`. A former attempt of this batch does not count as letters that were there before."""

@@ -5,7 +5,8 @@ Two kinds, both below `event_date=<date>/event_hour=<0..23>`, in UTC:
 - A `BatchTable` has one folder for each batch of each query below the hour. Before a query's first batch in a process
   is written, whatever an attempt before a crash has left of that batch is deleted, in every hour and among the files
   that were on their way there; so it does not matter where that attempt ended, nor whether it wrote other rows. Only a
-  first batch can be such a second attempt: a batch that fails ends its query.
+  first batch can be such a second attempt: a batch that fails ends its query. Batches that came to their end long ago
+  are put together (batch_merging.py), so that an hour keeps few files; the newest never are.
 - An `HourTable` is made anew, hour by hour, from a BatchTable. What it has follows from that table alone, so that
   making an hour twice changes nothing. A crash while an hour is replaced may leave it missing: the batch that was at
   work comes again, and with it the hour.
@@ -15,13 +16,20 @@ query finds nothing rather than no table. Never decides what rows say."""
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple, Self
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
+
+from leveret.spark.pipeline.analysis.batch_merging import BatchMerger
+from leveret.spark.pipeline.job_errors import short_error
 
 __all__ = ["BatchTable", "Hour", "HourTable", "batch_key", "columns", "hours_of", "path_exists", "with_hour"]
 
@@ -29,6 +37,7 @@ DATE, HOUR, BATCH = "event_date", "event_hour", "batch"
 # Where a table without rows has its file without rows.
 NEVER = date(1970, 1, 1)
 QUERY_ID = "sql.streaming.queryId"
+log = logging.getLogger(__name__)
 
 
 def columns(before: StructType | None = None, /, **more: str) -> StructType:
@@ -127,16 +136,41 @@ class BatchTable(_Table):
     def __init__(self, spark: SparkSession, path: str, schema: StructType) -> None:
         super().__init__(spark, path, schema)
         self._is_first = True
+        # Whether no merge can have been left half done.
+        self._is_mended = False
+
+    @functools.cached_property
+    def _merger(self) -> BatchMerger:
+        """Made when it is needed: those who only read need no way to the file system, and may have none."""
+        return BatchMerger(self._spark, self.path)
+
+    def mend(self) -> None:
+        """Ends a merge that a crash or an error has cut off. Each batch begins with it, before it reads the table."""
+        if not self._is_mended:
+            self._merger.mend()
+            self._is_mended = True
 
     def write(self, rows: DataFrame, key: str, hours: set[Hour]) -> set[Hour]:
         """Writes a batch's rows, which belong to these hours; none are in none. Returns the hours in which the table
         has changed, by this or by a former attempt."""
+        self.mend()
         changed = self._clear(key) if self._is_first else set()
         self._is_first = False
         if hours:
             keyed = rows.withColumn(BATCH, F.lit(key)).select(*self.schema.names, DATE, HOUR, BATCH)
             keyed.write.mode("append").partitionBy(DATE, HOUR, BATCH).parquet(self.path)
         return changed | hours
+
+    def merge_old(self, key: str) -> None:
+        """Puts older batches together where it is time for that. The last thing that a batch does: those before `key`
+        are committed then. If it fails the batch is good nevertheless, and the next one mends the table first."""
+        self._is_mended = False
+        try:
+            self._merger.merge_old(key)
+        except (PySparkException, Py4JError, OSError) as error:
+            log.warning("folders of %s are not merged, which is tried again: %s", self.path, short_error(error))
+        else:
+            self._is_mended = True
 
     def _whole_schema(self) -> StructType:
         return columns(super()._whole_schema(), batch="string")

@@ -39,13 +39,13 @@ TOP_KEYS = columns(hour="timestamp", exchange="string", routing_key="string", me
 class Traffic:
     def __init__(self, spark: SparkSession, lake: Lake, top: int) -> None:
         self._top = top
-        self._parts = BatchTable(spark, lake.silver("traffic_parts"), PARTS).create()
+        self.parts = BatchTable(spark, lake.silver("traffic_parts"), PARTS).create()
         self._by_minute = HourTable(spark, lake.gold("traffic_by_minute"), BY_MINUTE).create()
         self._top_keys = HourTable(spark, lake.gold("top_routing_keys"), TOP_KEYS).create()
 
     def add(self, messages: DataFrame, key: str, hours: set[Hour]) -> None:
         """Counts a batch of silver rows of these hours, once, however often it comes."""
-        changed = self._parts.write(self._sums(messages), key, hours)
+        changed = self.parts.write(self._sums(messages), key, hours)
         if changed:
             self._sum_up(changed)
 
@@ -67,7 +67,7 @@ class Traffic:
         return with_hour(sums, "minute").coalesce(1)
 
     def _sum_up(self, hours: Iterable[Hour]) -> None:
-        parts = self._parts.read(hours)
+        parts = self.parts.read(hours)
         minutes = (
             parts.groupBy(DATE, HOUR, *GROUP)
             .agg(

@@ -21,8 +21,9 @@ crash. Messages with a message_id are then known and passed over (drained.py), o
 has a number that the archive gives. If `leveret.archive` is declared as a stream, name it with the option `stream`;
 nothing comes twice then.
 
-Compact it every hour or so: each batch is a few files, and those who read the archive look at all of them. The name of
-a stream, as it stands in a path, may have 248 octets on most file systems of one machine."""
+Each batch is a few files, and those who read the archive look at all of them: the command compacts it every hour
+(self_compaction.py). Where start_archive is called by other programs, compact it that often too. The name of a stream,
+as it stands in a path, may have 248 octets on most file systems of one machine."""
 
 from __future__ import annotations
 

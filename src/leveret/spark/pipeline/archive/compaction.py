@@ -22,11 +22,13 @@ from leveret.spark.pipeline.archive.manifest import Compacted, Dropped, Manifest
 from leveret.spark.pipeline.lake import Lake
 from leveret.spark.pipeline.lake_files import LakeFiles
 
-__all__ = ["CompactionResult", "ExpireResult", "compact", "expire"]
+__all__ = ["BATCHES_MIN", "CompactionResult", "ExpireResult", "compact", "expire", "is_worthwhile"]
 
 FILE_BYTES = 128 * 1024 * 1024
 # A day of which there are so many runs is put together again; one that is over, if there are two.
 RUNS_MAX = 8
+# So many batches are worth a compaction that nobody has asked for.
+BATCHES_MIN = 10
 GRACE_S = 3600.0
 LEFT_BEHIND_S = 86_400.0
 STAGING, FOLDERS = "_staging", "_folders.json"
@@ -58,6 +60,17 @@ def compact(
     """Compacts everything that has landed. `grace_s` is how long files that are replaced stay for those who read them,
     and `on_step` hears what is done. Raises ManifestConflict if another compaction was faster; nothing is done then."""
     return _Compaction(spark, lake, file_bytes, grace_s, on_step or (lambda step: None)).run()
+
+
+def is_worthwhile(spark: SparkSession, lake: Lake, batches_min: int = BATCHES_MIN, grace_s: float = GRACE_S) -> bool:
+    """Whether enough batches have landed since the last compaction, or what it has replaced may be deleted by now. Only
+    looks at names."""
+    files = LakeFiles(spark)
+    landing = Landing(files, lake)
+    landed = [one for job in landing.jobs() for one in landing.landed(job)]
+    manifest = Manifests(files, lake).read()
+    fresh = sum(one.number > manifest.compacted(one.job).number for one in landed)
+    return fresh >= batches_min or any(_now_ms() - one.at_ms >= grace_s * 1000 for one in manifest.dropped)
 
 
 class _Compaction:
