@@ -38,9 +38,9 @@ install: $(VENV)/.installed ## make .venv with the compiled package and its pinn
 
 test: ## every test, compiled; with Spark; the suites that also run interpreted; the contract with RabbitMQ as the oracle
 	@$(MAKE) --no-print-directory test-compiled
-	@$(MAKE) --no-print-directory test-spark
+	@# Those of the oracle wait for RabbitMQ most of the time. Each shows what it has to say when it has ended.
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-spark test-oracle
 	@$(MAKE) --no-print-directory test-pure
-	@$(MAKE) --no-print-directory test-oracle
 
 test-compiled: $(VENV)/.installed $(VENV)/.test $(VENV)/.dev ## every test against the compiled data plane
 	$(PYTEST) --ignore=tests/spark $(ARGS)
