@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
 import uvloop
 
-from leveret.client import Connection, Delivery, connect, events
+from leveret.client import Connection, Delivery, Message, connect, events
+from leveret.client.envelopes import Envelopes
+from leveret.core.client.outgoing import Outgoing
 from leveret.wire.exchange_methods import ExchangeDeclare
 from leveret.wire.queue_methods import QueueBind, QueueDeclare, QueueDeclareOk
 from tests.client.proxy import Proxy
@@ -59,6 +61,12 @@ async def expect_nothing_left() -> None:
     await asyncio.sleep(0.01)
     left = asyncio.all_tasks() - {asyncio.current_task()}
     assert not left, left
+
+
+def made(bodies: Iterable[bytes], **given: str) -> list[Outgoing]:
+    """Messages as publish_made takes them, to the queue "q"."""
+    envelopes = Envelopes()
+    return [envelopes.make_from(Message(body, **{"routing_key": "q", **given})) for body in bodies]  # type: ignore[arg-type]
 
 
 async def declare(connection: Connection, queue: str, **arguments: Any) -> None:

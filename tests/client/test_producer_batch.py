@@ -9,7 +9,7 @@ import pytest
 
 from leveret.client import BatchFailed, ChannelClosed, ClientClosed, Connection, DeadlineExceeded, Message, Unroutable
 from tests.client.faults import HALF_OPEN, STALL_READING
-from tests.client.producer_scene import bodies, count, declare_exchange, run, run_proxied, take_all
+from tests.client.producer_scene import bodies, count, declare_exchange, made, run, run_proxied, take_all
 from tests.client.proxy import Proxy, Step
 from tests.client.topology_scene import Scene
 from tests.client.waiting import until
@@ -97,15 +97,17 @@ def test_no_more_is_taken_from_a_generator_than_there_is_room_for(leveret_scene:
     run_proxied(leveret_scene, script)
 
 
-@pytest.mark.parametrize("on_uvloop", [False, True])
-def test_what_the_socket_does_not_take_is_not_gathered(leveret_scene: Scene, on_uvloop: bool) -> None:
+@pytest.mark.parametrize(("on_uvloop", "by_run"), [(False, False), (True, False), (False, True)])
+def test_what_the_socket_does_not_take_is_not_gathered(leveret_scene: Scene, on_uvloop: bool, by_run: bool) -> None:
     """A broker that reads nothing: only little more than the socket's buffers hold is written, not the whole window."""
 
     async def script(connection: Connection, proxy: Proxy) -> None:
         async with connection.producer(routing_key="q", window=1_000_000, window_bytes=1 << 30) as producer:
             await producer.publish(b"before")
             proxy.at(Step("client", "basic.publish"), STALL_READING)
-            batch = asyncio.ensure_future(producer.publish_batch([bytes(10_000)] * 3000))
+            large = [bytes(10_000)] * 3000
+            publishing = producer.publish_made(made(large)) if by_run else producer.publish_batch(large)
+            batch = asyncio.ensure_future(publishing)
             link = connection._link
             assert link is not None
             await until(lambda: link.is_congested)

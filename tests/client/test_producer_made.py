@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 
 import pytest
 
-from leveret.client import BatchFailed, ChannelClosed, ClientClosed, Connection, DeadlineExceeded, Message, Unroutable
+from leveret.client import BatchFailed, ChannelClosed, ClientClosed, Connection, DeadlineExceeded, Unroutable
 from leveret.client.envelopes import Envelopes
-from leveret.core.client.outgoing import Outgoing
-from tests.client.faults import CUT, HALF_OPEN, STALL_READING
-from tests.client.producer_scene import count, declare_exchange, run, run_proxied, take_all
+from tests.client.faults import CUT, HALF_OPEN
+from tests.client.producer_scene import count, declare_exchange, made, run, run_proxied, take_all
 from tests.client.proxy import Proxy, Step
 from tests.client.topology_scene import Scene
-from tests.client.waiting import until
-
-
-def made(bodies: Iterable[bytes], **given: str) -> list[Outgoing]:
-    envelopes = Envelopes()
-    return [envelopes.make_from(Message(body, **{"routing_key": "q", **given})) for body in bodies]  # type: ignore[arg-type]
 
 
 def test_in_their_order_whatever_the_room(scene: Scene) -> None:
@@ -93,25 +85,6 @@ def test_the_deadline_is_for_all(leveret_scene: Scene) -> None:
             assert producer.in_flight == 0
             proxy.thaw()
             await producer.publish_made(made([b"after"] * 5))
-
-    run_proxied(leveret_scene, script)
-
-
-def test_what_the_socket_does_not_take_is_not_gathered(leveret_scene: Scene) -> None:
-    async def script(connection: Connection, proxy: Proxy) -> None:
-        async with connection.producer(window=1_000_000, window_bytes=1 << 30) as producer:
-            await producer.publish(b"before", routing_key="q")
-            proxy.at(Step("client", "basic.publish"), STALL_READING)
-            batch = asyncio.ensure_future(producer.publish_made(made([bytes(10_000)] * 3000)))
-            link = connection._link
-            assert link is not None
-            await until(lambda: link.is_congested)
-            await asyncio.sleep(0.1)
-            assert link.pending_bytes < 2_000_000
-            assert producer.in_flight_bytes < 20_000_000
-            proxy.thaw()
-            await batch
-        assert await count(connection) == 3001
 
     run_proxied(leveret_scene, script)
 

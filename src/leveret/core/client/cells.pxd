@@ -12,6 +12,9 @@ cdef inline const unsigned char* octets_of(object owner) except? NULL:
     PyBuffer_Release(&view)
     return p
 
+cdef inline bint has_bit(const unsigned char* p, Py_ssize_t place) noexcept nogil:
+    return p[place >> 3] >> (place & 7) & 1
+
 # Arrow's numbers are those of the machine that reads them, which is this one.
 cdef inline long long get_little32(const unsigned char* p, Py_ssize_t at) noexcept nogil:
     cdef int value
@@ -35,7 +38,6 @@ cdef class OctetCells:
     cdef bint has_nulls
     cdef bint wide
 
-    @cython.locals(place=Py_ssize_t)
     cdef bint is_null(self, Py_ssize_t row) noexcept
     @cython.locals(place=Py_ssize_t)
     cdef Py_ssize_t start(self, Py_ssize_t row) noexcept
@@ -50,7 +52,6 @@ cdef class NumberCells:
     cdef Py_ssize_t first
     cdef bint has_nulls
 
-    @cython.locals(place=Py_ssize_t)
     cdef bint is_null(self, Py_ssize_t row) noexcept
     cdef long long value(self, Py_ssize_t row) noexcept
 

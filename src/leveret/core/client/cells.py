@@ -1,7 +1,7 @@
 """Cells of a table that is read: what stands in a row of a column, straight from buffers that have Arrow's layout.
 
 The counterpart of columns.py. Knows nothing of pyarrow, and checks nothing: whoever hands buffers over has seen that
-they belong together. `first` is the row in the buffers that is the column's first; without a null there is no bitmap."""
+they belong together. `first` is the buffers' row that is the column's first; without a null there is no bitmap."""
 
 import cython
 
@@ -9,6 +9,9 @@ if not cython.compiled:
 
     def octets_of(owner):
         return memoryview(owner).cast("B")
+
+    def has_bit(p, place):
+        return p[place >> 3] >> (place & 7) & 1
 
     def get_little32(p, at):
         return int.from_bytes(p[at : at + 4], "little", signed=True)
@@ -33,10 +36,7 @@ class OctetCells:
         self.p = octets_of(b"" if octets is None else octets)
 
     def is_null(self, row):
-        if not self.has_nulls:
-            return False
-        place = self.first + row
-        return not self.bits[place >> 3] >> (place & 7) & 1
+        return self.has_nulls and not has_bit(self.bits, self.first + row)
 
     def start(self, row):
         """Where a row's octets start; they end where the next one's start."""
@@ -56,10 +56,7 @@ class NumberCells:
         self.p = octets_of(b"" if numbers is None else numbers)
 
     def is_null(self, row):
-        if not self.has_nulls:
-            return False
-        place = self.first + row
-        return not self.bits[place >> 3] >> (place & 7) & 1
+        return self.has_nulls and not has_bit(self.bits, self.first + row)
 
     def value(self, row):
         return get_little64(self.p, 8 * (self.first + row))
