@@ -70,11 +70,11 @@ client-adversity: $(VENV)/.installed $(VENV)/.test ## the client: faults at ever
 pipeline: $(VENV)/.installed $(VENV)/.spark ## a broker, a day of messages, the jobs of the data pipeline, a report; needs Java 17
 	$(BIN)/leveret pipeline demo --lake build/lake $(ARGS)
 
-test-spark-long: $(VENV)/.installed $(VENV)/.test $(VENV)/.spark ## the same with what takes minutes: every way to ship, to plan, to kill
+test-spark-long: $(VENV)/.installed $(VENV)/.test $(VENV)/.spark ## the same with what takes minutes: every way to ship, to plan
 	LEVERET_SPARK_LONG=1 $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/spark tests/unit/spark $(ARGS)
 
 pipeline-kills: $(VENV)/.installed $(VENV)/.test $(VENV)/.spark ## 20 kills of driver, workers and broker under each pipeline
-	LEVERET_SPARK_LONG=1 LEVERET_PIPELINE_KILLS=20 $(BIN)/python -m pytest --timeout=3600 tests/spark/exactly_once $(ARGS)
+	LEVERET_PIPELINE_KILLS=20 $(BIN)/python -m pytest --timeout=3600 tests/spark/exactly_once $(ARGS)
 
 lint: $(VENV)/.run $(VENV)/.test $(VENV)/.dev ## ruff, mypy, import rules
 	$(BIN)/ruff check $(CHECKED)
