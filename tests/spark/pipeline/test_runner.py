@@ -44,7 +44,7 @@ url, root = sys.argv[1:]
 spark = open_session("job", "local[2]")
 source = {"url": url, "stream": "orders", "maxOffsetsPerTrigger": "20"}
 query = start_archive(spark, Lake(root), source, trigger={"processingTime": "0 seconds"})
-compaction = SelfCompaction(spark, Lake(root), every_s=0.5, batches_min=3)
+compaction = SelfCompaction(spark, Lake(root), every_s=0.5, batches_min=1)
 code = run_queries([query], once=False, metrics_port=0, title="archive", compaction=compaction)
 spark.stop()
 sys.exit(code)

@@ -97,6 +97,10 @@ def _offsets(value: Any) -> dict[str, int] | None:
     return value
 
 
+def _of_compaction(name: str) -> Callable[[Figures], float | None]:
+    return lambda one: None if one.compaction is None else getattr(one.compaction, name)
+
+
 _FAMILIES: tuple[tuple[str, str, str, Callable[[Figures], float | None]], ...] = (
     ("active", "gauge", "Whether the query runs.", lambda one: int(one.active)),
     ("failed", "gauge", "Whether the query ended with an error.", lambda one: int(one.failed)),
@@ -106,30 +110,10 @@ _FAMILIES: tuple[tuple[str, str, str, Callable[[Figures], float | None]], ...] =
     ("batch_duration_seconds", "gauge", "How long the last batch took.", lambda one: one.batch_s),
     ("last_batch", "gauge", "The number of the last batch.", lambda one: one.batch),
     ("lag_messages", "gauge", "Messages that wait behind the last batch.", lambda one: one.lag),
-    (
-        "compactions_total",
-        "counter",
-        "Compactions that the job has done beside the query.",
-        lambda one: one.compaction.done if one.compaction else None,
-    ),
-    (
-        "compaction_failures_total",
-        "counter",
-        "Compactions that failed; each is tried again.",
-        lambda one: one.compaction.failed if one.compaction else None,
-    ),
-    (
-        "compacted_batches_total",
-        "counter",
-        "Batches whose small files were compacted.",
-        lambda one: one.compaction.batches if one.compaction else None,
-    ),
-    (
-        "compaction_duration_seconds",
-        "gauge",
-        "How long the last compaction took.",
-        lambda one: one.compaction.last_s if one.compaction else None,
-    ),
+    ("compactions_total", "counter", "Compactions that the job has done.", _of_compaction("done")),
+    ("compaction_failures_total", "counter", "Those that failed; each is tried again.", _of_compaction("failed")),
+    ("compacted_batches_total", "counter", "Batches that were compacted.", _of_compaction("batches")),
+    ("compaction_duration_seconds", "gauge", "How long the last compaction took.", _of_compaction("last_s")),
 )
 
 
