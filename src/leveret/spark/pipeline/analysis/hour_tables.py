@@ -36,6 +36,8 @@ __all__ = ["BatchTable", "Hour", "HourTable", "batch_key", "columns", "hours_of"
 DATE, HOUR, BATCH = "event_date", "event_hour", "batch"
 # Where a table without rows has its file without rows.
 NEVER = date(1970, 1, 1)
+# In the folder of a batch that was emptied.
+CLEARED = "_cleared"
 QUERY_ID = "sql.streaming.queryId"
 log = logging.getLogger(__name__)
 
@@ -186,7 +188,12 @@ class BatchTable(_Table):
             hour = folder.getParent()
             day, number = hour.getParent().getName(), hour.getName()
             found.add(Hour(date.fromisoformat(day.partition("=")[2]), int(number.partition("=")[2])))
-            files.delete(folder, True)
+            # The folder stays, by a file that no reader looks at: if this attempt dies as well, the next one must
+            # still know that the hour has changed, and perhaps writes no row to it.
+            files.create(place(folder, CLEARED), True).close()
+            for one in files.listStatus(folder):
+                if one.getPath().getName() != CLEARED:
+                    files.delete(one.getPath(), True)
         return found
 
 
