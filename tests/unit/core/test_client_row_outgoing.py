@@ -3,46 +3,15 @@ are the same as those that are made one by one is in tests/unit/spark/test_row_m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from leveret.core.client.cells import NumberCells, OctetCells, PairCells
-from leveret.core.client.columns import NumberColumn, OctetColumn
 from leveret.core.client.outgoing import MANDATORY, Outgoing
 from leveret.core.client.row_headers import RowHeaders
 from leveret.core.client.row_outgoing import RowOutgoing
 from leveret.core.properties import parse_properties
-
-
-def texts(*values: str | bytes | None) -> OctetCells:
-    column = OctetColumn()
-    for value in values:
-        if value is None:
-            column.put_null()
-        else:
-            column.put_octets(value if isinstance(value, bytes) else value.encode())
-    rows, _, bits, ends, octets = column.take()
-    return OctetCells(rows, 0, bits, ends, octets, False)
-
-
-def numbers(*values: int | None) -> NumberCells:
-    column = NumberColumn()
-    for value in values:
-        if value is None:
-            column.put_null()
-        else:
-            column.put(value)
-    rows, _, bits, octets = column.take()
-    return NumberCells(rows, 0, bits, octets)
-
-
-def pairs(*rows: Sequence[tuple[str, str | None]]) -> PairCells:
-    ends = b"".join(sum(map(len, rows[:place])).to_bytes(4, "little") for place in range(len(rows) + 1))
-    entries = [pair for row in rows for pair in row]
-    places = OctetCells(len(rows), 0, None, ends, None, False)
-    return PairCells(places, texts(*(name for name, _ in entries)), texts(*(value for _, value in entries)))
+from tests.unit.core.cell_bench import numbers, pairs, texts
 
 
 def make(columns: dict[str, Any], before: int = 0, key: bytes | None = None) -> list[Outgoing | None]:
@@ -107,26 +76,6 @@ def test_a_row_that_has_to_be_looked_at(name: str) -> None:
 def test_a_row_without_a_body_or_a_place() -> None:
     assert make({"body": texts(None)}, key=b"k") == [None]
     assert make({"body": texts("x")}) == [None]
-
-
-def test_headers_as_json_are_remembered_but_not_all() -> None:
-    # More than twice as many as are remembered.
-    rows = 2_100
-    columns = {
-        "body": texts(*["x"] * rows),
-        # All different, the last as large as they come; and one again, with names of ours in it.
-        "headers_json": texts(
-            *(f'{{"n": {number}}}' for number in range(rows - 3)),
-            '{"n": "' + "x" * 20_000 + '"}',
-            '{"n": 1}',
-            '{"x-publishing-id": 5, "n": 2}',
-        ),
-    }
-    made = make(columns, key=b"k")
-    found = [parse_properties(one.raw).headers() for one in made if one is not None]
-    assert [one["n"] for one in found] == [*range(rows - 3), "x" * 20_000, 1, 2]
-    assert [one["x-publishing-id"] for one in found] == [100 + row for row in range(rows)]
-    assert list(found[-1]) == ["x-publishing-id", "n", "x-producer-name"]
 
 
 def test_numbers_of_rows() -> None:

@@ -38,9 +38,9 @@ cdef class OctetCells:
     cdef bint has_nulls
     cdef bint wide
 
-    cdef bint is_null(self, Py_ssize_t row) noexcept
+    cpdef bint is_null(self, Py_ssize_t row) noexcept
     @cython.locals(place=Py_ssize_t)
-    cdef Py_ssize_t start(self, Py_ssize_t row) noexcept
+    cpdef Py_ssize_t start(self, Py_ssize_t row) noexcept
 
 
 @cython.final
@@ -52,8 +52,8 @@ cdef class NumberCells:
     cdef Py_ssize_t first
     cdef bint has_nulls
 
-    cdef bint is_null(self, Py_ssize_t row) noexcept
-    cdef long long value(self, Py_ssize_t row) noexcept
+    cpdef bint is_null(self, Py_ssize_t row) noexcept
+    cpdef long long value(self, Py_ssize_t row) noexcept
 
 
 @cython.final

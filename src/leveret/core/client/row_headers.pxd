@@ -24,7 +24,7 @@ cdef class RowHeaders:
 
     cpdef int take_columns(self, dict columns) except -1
     @cython.locals(name=bytes, publishing_id="long long", start=Py_ssize_t, end=Py_ssize_t, fields=bytes)
-    cdef bytes table(self, Py_ssize_t row, long long number)
+    cpdef bytes table(self, Py_ssize_t row, long long number)
     @cython.locals(text=bytes, fields=bytes, headers=dict)
     cdef bytes from_text(self, Py_ssize_t row, bytes name, long long publishing_id)
     @cython.locals(place=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, out=bytearray, name=bytes, seen=set, names=OctetCells, values=OctetCells)
