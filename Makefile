@@ -45,9 +45,11 @@ test: ## every test, compiled; with Spark; the suites that also run interpreted;
 test-compiled: $(VENV)/.installed $(VENV)/.test $(VENV)/.dev ## every test against the compiled data plane
 	$(PYTEST) --ignore=tests/spark $(ARGS)
 
-# A Spark session is a JVM with all cores of its own: two of them at a time are enough.
+# A Spark session is a JVM with all cores of its own: two of them at a time are enough. Those that take longest are in
+# the first folder, and would come last if files with few tests did.
+SPARK_PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/spark tests/unit/spark
 test-spark: $(VENV)/.installed $(VENV)/.test $(VENV)/.spark ## the data pipeline on a real Spark; needs Java 17
-	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/spark tests/unit/spark $(ARGS)
+	$(SPARK_PYTEST) $(ARGS)
 
 test-pure: $(VENV)/.installed $(VENV)/.test ## the same source interpreted, LEVERET_PURE=1
 	LEVERET_PURE=1 $(PYTEST) $(PURE_SUITES) $(ARGS)
@@ -71,7 +73,7 @@ pipeline: $(VENV)/.installed $(VENV)/.spark ## a broker, a day of messages, the 
 	$(BIN)/leveret pipeline demo --lake build/lake $(ARGS)
 
 test-spark-long: $(VENV)/.installed $(VENV)/.test $(VENV)/.spark ## the same with what takes minutes: every way to ship, to plan
-	LEVERET_SPARK_LONG=1 $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile tests/spark tests/unit/spark $(ARGS)
+	LEVERET_SPARK_LONG=1 $(SPARK_PYTEST) $(ARGS)
 
 pipeline-kills: $(VENV)/.installed $(VENV)/.test $(VENV)/.spark ## 20 kills of driver, workers and broker under each pipeline
 	LEVERET_PIPELINE_KILLS=20 $(BIN)/python -m pytest --timeout=3600 tests/spark/exactly_once $(ARGS)

@@ -18,7 +18,8 @@ from tests.spark.exactly_once.places import JOBS, Places
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+# The short form of the kills is in every run; this one, which shows that they could be red, with what takes minutes.
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def test_the_judgement_of_the_jobs_is_green_and_turns_red(spark: SparkSession, tmp_path: Path) -> None:
