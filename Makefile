@@ -76,7 +76,7 @@ test-spark-long: $(VENV)/.installed $(VENV)/.test $(VENV)/.spark ## the same wit
 	LEVERET_SPARK_LONG=1 $(SPARK_PYTEST) $(ARGS)
 
 pipeline-kills: $(VENV)/.installed $(VENV)/.test $(VENV)/.spark ## 20 kills of driver, workers and broker under each pipeline
-	LEVERET_PIPELINE_KILLS=20 $(BIN)/python -m pytest --timeout=3600 tests/spark/exactly_once $(ARGS)
+	LEVERET_SPARK_LONG=1 LEVERET_PIPELINE_KILLS=20 $(BIN)/python -m pytest --timeout=3600 tests/spark/exactly_once $(ARGS)
 
 lint: $(VENV)/.run $(VENV)/.test $(VENV)/.dev ## ruff, mypy, import rules
 	$(BIN)/ruff check $(CHECKED)
