@@ -130,6 +130,9 @@ class RabbitMQ:
     """RabbitMQ as the distribution installs it, without plugins; as its defaults leave it otherwise. Classic queues."""
 
     name = "rabbitmq"
+    plugins: tuple[str, ...] = ()
+    # Lines of its configuration beside those that every benchmark needs.
+    configuration = ""
     queue_options: tuple[str, ...] = ()
     backlog_share = 0.1
     durable_only = False
@@ -146,9 +149,9 @@ class RabbitMQ:
         return home.name.removeprefix("rabbitmq_server-") if home else "unknown"
 
     def start(self, directory: Path, port: int) -> list[subprocess.Popen[bytes]]:
-        (directory / "enabled_plugins").write_text("[].\n")
+        (directory / "enabled_plugins").write_text(f"[{','.join(self.plugins)}].\n")
         # An alarm of a small machine would block the publishers in the middle of a case.
-        (directory / "rabbitmq.conf").write_text("disk_free_limit.absolute = 1MB\n")
+        (directory / "rabbitmq.conf").write_text(f"disk_free_limit.absolute = 1MB\n{self.configuration}")
         environment = {
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",

@@ -12,12 +12,12 @@ from time import perf_counter_ns
 from typing import Any
 
 from leveret import PURE
-from leveret.core import matcher
-from leveret.core.hash_matcher import ConsistentHashMatcher, ModulusHashMatcher, RandomMatcher
-from leveret.core.headers_matcher import HeadersMatcher
-from leveret.core.matcher import DirectMatcher, FanoutMatcher, Matcher
-from leveret.core.properties import encode_properties, parse_properties
-from leveret.core.topic_trie import TopicMatcher
+from leveret.core.codec.properties import encode_properties, parse_properties
+from leveret.core.matching import matcher
+from leveret.core.matching.hash_matcher import ConsistentHashMatcher, ModulusHashMatcher, RandomMatcher
+from leveret.core.matching.headers_matcher import HeadersMatcher
+from leveret.core.matching.matcher import DirectMatcher, FanoutMatcher, Matcher
+from leveret.core.matching.topic_trie import TopicMatcher
 
 ROUNDS = 60
 MATCHES = 20_000
@@ -58,7 +58,7 @@ def headers_case(asked: dict[str, Any], sent: dict[str, Any]) -> tuple[Matcher, 
     for _ in range(MATCHES):
         headers = {"route": f"k.{dice.randrange(1000)}", **sent}
         properties = parse_properties(encode_properties(headers=headers))
-        # Decoded beforehand: that is core.properties' time, not the matcher's.
+        # Decoded beforehand: that is core.codec.properties' time, not the matcher's.
         properties.headers()
         messages.append((b"", properties))
     return bound(HeadersMatcher(), bindings), messages

@@ -26,7 +26,7 @@ from benchmarks.broker.peers import Leveret, running
 from benchmarks.spark.publishers import APART, RATE, SIZE, measure_publishers
 from benchmarks.spark.row_source import RowSource, StreamedRowSource
 from leveret.client import blocking
-from leveret.client.topology import Queue
+from leveret.client.topology import Binding, Exchange, Queue
 from leveret.spark.pipeline.session import open_session
 
 PARTITIONS = 4
@@ -37,8 +37,11 @@ MICRO_BATCHES = 30
 def fill(url: str, rows: int) -> None:
     body = bytes(SIZE)
     with blocking.connect(url) as connection:
+        connection.topology.declare(Exchange("bench", "direct", arguments={"x-super-stream": True}))
         for number in range(PARTITIONS):
-            connection.topology.declare(Queue(f"bench-{number}", queue_type="stream"))
+            order = {"x-stream-partition-order": number}
+            stream = Queue(f"bench-{number}", queue_type="stream")
+            connection.topology.declare(stream, Binding("bench", stream.name, str(number), arguments=order))
             producer = connection.producer(routing_key=f"bench-{number}")
             producer.publish_batch((body for _ in range(rows // PARTITIONS)), deadline_s=600)
 

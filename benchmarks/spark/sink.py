@@ -32,6 +32,7 @@ from leveret.spark import publisher
 from leveret.spark.options import WRITE, read_options
 from leveret.spark.pipeline.session import open_session
 from leveret.spark.sink import Publishing
+from leveret.spark.writer_name import BATCH, WriterName
 
 SIZE, TASKS = 1024, 2
 # As many rows as Spark puts into one batch unless it is told otherwise.
@@ -125,7 +126,7 @@ def measure_bare(url: str, rows: int, rounds: int) -> dict[str, Figures]:
         for turn in range(rounds + 1):
             batches = iter([table] * (rows // BATCH_ROWS))
             begun, cpu = time.perf_counter(), time.process_time()
-            publishing.publish(batches, f"bare-{time.time_ns()}", 0, 0)
+            publishing.publish(batches, WriterName(f"bare-{time.time_ns()}", BATCH, False), 0, 0)
             seconds, used = time.perf_counter() - begun, time.process_time() - cpu
             if turn > 0:
                 figures.append(Figures(rows / seconds, 1e6 * used / rows))

@@ -14,6 +14,8 @@
     │   ├── InvalidReplay      what was asked for makes no sense, with the field that is to blame
     │   ├── ReplayNotFound     there is no such virtual host, queue, exchange or job
     │   └── ReplayConflict     the queue has a job already, or belongs to a connection
+    ├── BackupError            a backup that cannot be made, or cannot be restored, and why
+    │   └── BackupConflict     another one is being made
     ├── TooManyLeases          somebody holds as many messages over HTTP as he may
     ├── ClientError            what the client library raises; the others of it are in client/errors.py
     │   ├── StaleDelivery      its channel is gone: it cannot be settled, and will be delivered again
@@ -122,10 +124,12 @@ class LoginRefused(LeveretError):
     """A login that failed. The reason is for the log: whoever tried hears only that it failed, or that he came from
     the wrong place."""
 
-    def __init__(self, reason: str, wrong_place: bool = False) -> None:
+    def __init__(self, reason: str, wrong_place: bool = False, suspended: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.wrong_place = wrong_place
+        # The password was right: no guess that failed.
+        self.suspended = suspended
 
     def __str__(self) -> str:
         return self.reason
@@ -206,6 +210,14 @@ class ReplayNotFound(ReplayError):
 
 class ReplayConflict(ReplayError):
     """What was asked for cannot be had now."""
+
+
+class BackupError(LeveretError):
+    """A backup that cannot be made, or that cannot be restored; the text names the file."""
+
+
+class BackupConflict(BackupError):
+    """Another backup is being made."""
 
 
 class TooManyLeases(LeveretError):

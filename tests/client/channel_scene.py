@@ -25,8 +25,8 @@ async def queue_of(connection: Connection, *bodies: bytes) -> AsyncIterator[str]
     await channel.call(QueueDeclare(queue))
     await channel.confirm()
     for body in bodies:
-        channel.lane.publish(message(queue, body))
-    await until(lambda: not channel.lane.unconfirmed, "all are confirmed")
+        channel.codec.publish(message(queue, body))
+    await until(lambda: not channel.codec.unconfirmed, "all are confirmed")
     try:
         yield queue
     finally:

@@ -11,7 +11,7 @@ import uvloop
 
 from leveret.client import Connection, connect, events
 from leveret.core.client.outgoing import MANDATORY, Outgoing, make_address
-from leveret.core.properties import encode_properties
+from leveret.core.codec.properties import encode_properties
 from leveret.wire.queue_methods import QueueDeclare, QueueDelete
 from tests.client.amqp_server import AmqpServer
 from tests.conformance.topology import unique_name
@@ -59,20 +59,20 @@ class Place:
         confirmed = asyncio.Event()
         answered = 0
 
-        def on_answer(lane: Any) -> None:
+        def on_answer(codec: Any) -> None:
             nonlocal answered
-            settled = lane.take_settled()
+            settled = codec.take_settled()
             assert all(outgoing.is_confirmed for outgoing in settled)
             answered += len(settled)
             if answered == len(bodies):
                 confirmed.set()
 
-        channel.lane.owner = on_answer
+        channel.codec.owner = on_answer
         address = make_address("", queue or self.queue)
         for number, body in enumerate(bodies):
             if ids:
                 properties["message_id"] = f"{queue or self.queue}-{number}"
-            channel.lane.publish(Outgoing(address, encode_properties(**properties), body, b"", MANDATORY))
+            channel.codec.publish(Outgoing(address, encode_properties(**properties), body, b"", MANDATORY))
             if number % 1000 == 999:
                 await channel.link.room()
                 await asyncio.sleep(0)

@@ -9,7 +9,7 @@ from typing import Any
 
 from leveret.client import Connection, connect
 from leveret.core.client.outgoing import Outgoing, make_address
-from leveret.core.properties import encode_properties
+from leveret.core.codec.properties import encode_properties
 from leveret.wire.exchange_methods import ExchangeDeclare
 from leveret.wire.queue_methods import QueueDeclare, QueueDelete
 from tests.client.amqp_server import AmqpServer
@@ -60,8 +60,8 @@ async def publish(connection: Connection, exchange: str, messages: Iterable[tupl
     await channel.confirm()
     raw = encode_properties(**fields)
     for key, body in messages:
-        channel.lane.publish(Outgoing(make_address(exchange, key), raw, body, b"", 0))
-    await until(lambda: not channel.lane.unconfirmed, "all are confirmed", WAIT_S)
+        channel.codec.publish(Outgoing(make_address(exchange, key), raw, body, b"", 0))
+    await until(lambda: not channel.codec.unconfirmed, "all are confirmed", WAIT_S)
     await channel.close()
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import uvloop
 
 from leveret.client import Connection, Delivery, Message, connect, events
-from leveret.client.envelopes import Envelopes
+from leveret.client.message_encoder import MessageEncoder
 from leveret.core.client.outgoing import Outgoing
 from leveret.wire.exchange_methods import ExchangeDeclare
 from leveret.wire.queue_methods import QueueBind, QueueDeclare, QueueDeclareOk
@@ -65,8 +65,8 @@ async def expect_nothing_left() -> None:
 
 def made(bodies: Iterable[bytes], **given: str) -> list[Outgoing]:
     """Messages as publish_made takes them, to the queue "q"."""
-    envelopes = Envelopes()
-    return [envelopes.make_from(Message(body, **{"routing_key": "q", **given})) for body in bodies]  # type: ignore[arg-type]
+    encoder = MessageEncoder()
+    return [encoder.make_from(Message(body, **{"routing_key": "q", **given})) for body in bodies]  # type: ignore[arg-type]
 
 
 async def declare(connection: Connection, queue: str, **arguments: Any) -> None:

@@ -148,17 +148,17 @@ class Link:
         """Gives how the link ends: None if both sides have closed in good order."""
         how = None
         try:
-            async with asyncio.TaskGroup() as pumps:
+            async with asyncio.TaskGroup() as transports:
                 await self.flowing["client"].wait()
                 await asyncio.get_running_loop().sock_connect(self.server, self.target)
-                pumps.create_task(self._pump("client", self.client))
-                pumps.create_task(self._pump("server", self.server))
+                transports.create_task(self._transport("client", self.client))
+                transports.create_task(self._transport("server", self.server))
         except* OSError:
             # One side has reset it, or there is no server: both sides are to see that.
             how = RESET
         return how
 
-    async def _pump(self, side: Side, source: socket.socket) -> None:
+    async def _transport(self, side: Side, source: socket.socket) -> None:
         """Forwards what one side sends, up to its end and including that."""
         loop = asyncio.get_running_loop()
         cutter = FrameCutter()
@@ -182,7 +182,7 @@ class Link:
             if not chunk:
                 await self._send(side, cutter.rest)
                 with suppress(OSError):
-                    self._sink(side).shutdown(socket.SHUT_WR)
+                    self._delivery_buffer(side).shutdown(socket.SHUT_WR)
                 return
             await self._send(side, b"".join(quiet))
 
@@ -196,7 +196,7 @@ class Link:
         await self._send(side, frame.octets[:at])
         rest = frame.octets[at:]
         if fault.action in (CUT, RESET):
-            await left(self._sink(side))
+            await left(self._delivery_buffer(side))
         # Before anybody can notice: who does may ask whether it has happened.
         fault.happened.set()
         if fault.action in (CUT, RESET):
@@ -210,7 +210,7 @@ class Link:
             await self._send(side, rest)
         return True
 
-    def _sink(self, side: Side) -> socket.socket:
+    def _delivery_buffer(self, side: Side) -> socket.socket:
         return self.server if side == "client" else self.client
 
     async def _send(self, side: Side, octets: bytes) -> None:
@@ -222,7 +222,7 @@ class Link:
                 await self.flowing[side].wait()
                 rate = self.bytes_per_s
                 piece = octets[at : at + max(1, rate // SLOW_PIECES_PER_S)] if rate else octets[at:]
-                await loop.sock_sendall(self._sink(side), piece)
+                await loop.sock_sendall(self._delivery_buffer(side), piece)
                 at += len(piece)
                 if rate:
                     await asyncio.sleep(len(piece) / rate)

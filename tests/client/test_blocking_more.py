@@ -104,7 +104,7 @@ PAIRS: list[tuple[Any, Any, set[str]]] = [
     (asyncio_client.Channel, blocking.Channel, {"cancel", "check", "consume", "give_up", "link", "on_end", "open"}),
     (asyncio_client.Consumer, blocking.Consumer, {"is_holding"}),
     (asyncio_client.Batch, blocking.Batch, set()),
-    (asyncio_client.Delivery, blocking.Delivery, {"lane", "mark_settled", "settle"}),
+    (asyncio_client.Delivery, blocking.Delivery, {"codec", "mark_settled", "settle"}),
     # The numbers are in `counters`; what is made already is published by connectors of ours.
     (
         Producer,

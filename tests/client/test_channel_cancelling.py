@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leveret.client import ClientClosed, connect
-from leveret.core.client.lane import Sink
+from leveret.core.client.channel_codec import DeliveryBuffer
 from leveret.wire.basic_methods import BasicQos
 from leveret.wire.queue_methods import QueueDeclare
 from tests.client.amqp_server import AmqpServer
@@ -119,13 +119,13 @@ def test_a_cancelled_consume_leaves_no_consumer(proxy: Proxy, no_ack: bool) -> N
     async def scene() -> None:
         async with connect(proxy.url) as connection, queue_of(connection, b"1", b"2", b"3") as queue:
             channel = await connection.channel()
-            sink = Sink(b"mine")
+            delivery_buffer = DeliveryBuffer(b"mine")
             proxy.freeze()
-            task = asyncio.create_task(channel.consume(queue, sink, no_ack=no_ack))
+            task = asyncio.create_task(channel.consume(queue, delivery_buffer, no_ack=no_ack))
             await asyncio.sleep(0.05)
             await cancelled(task)
             proxy.thaw()
-            await until(lambda: not channel.lane.sinks, "the consumer is cancelled")
+            await until(lambda: not channel.codec.delivery_buffers, "the consumer is cancelled")
             await has_count(connection, queue, 0 if no_ack else 3)
             assert channel.is_open
             answer = await channel.call(QueueDeclare(queue, passive=True))
@@ -138,17 +138,17 @@ def test_a_cancelled_cancel_takes_what_still_comes(proxy: Proxy) -> None:
     async def scene() -> None:
         async with connect(proxy.url) as connection, queue_of(connection) as queue:
             channel, sender = await connection.channel(), await connection.channel()
-            sink = Sink(b"mine")
-            await channel.consume(queue, sink)
+            delivery_buffer = DeliveryBuffer(b"mine")
+            await channel.consume(queue, delivery_buffer)
             proxy.freeze()
-            task = asyncio.create_task(channel.cancel(sink))
-            sender.lane.publish(message(queue))
+            task = asyncio.create_task(channel.cancel(delivery_buffer))
+            sender.codec.publish(message(queue))
             await asyncio.sleep(0.05)
             await cancelled(task)
-            assert channel.lane.sinks == {b"mine": sink}
+            assert channel.codec.delivery_buffers == {b"mine": delivery_buffer}
             proxy.thaw()
-            await until(lambda: not channel.lane.sinks, "the consumer is cancelled")
-            for delivery in sink.items:
+            await until(lambda: not channel.codec.delivery_buffers, "the consumer is cancelled")
+            for delivery in delivery_buffer.items:
                 delivery.nack()
             await has_count(connection, queue, 1)
 

@@ -19,7 +19,7 @@ from leveret.client import (
     State,
     connect,
 )
-from leveret.core.client.lane import Sink
+from leveret.core.client.channel_codec import DeliveryBuffer
 from leveret.wire.basic_methods import BasicQos
 from leveret.wire.channel_methods import ChannelClose
 from leveret.wire.exchange_methods import ExchangeDeclare
@@ -45,7 +45,7 @@ def test_an_error_ends_one_channel_and_nothing_else(amqp_server: AmqpServer, loo
                 (404, "queue.purge", lambda channel: channel.call(QueuePurge("no-such-queue"))),
                 (406, "queue.declare", lambda channel: channel.call(QueueDeclare(queue, durable=True))),
                 (403, "exchange.declare", lambda channel: channel.call(ExchangeDeclare("amq.mine", "direct"))),
-                (404, "basic.consume", lambda channel: channel.consume("no-such-queue", Sink(b"t"))),
+                (404, "basic.consume", lambda channel: channel.consume("no-such-queue", DeliveryBuffer(b"t"))),
                 (404, "basic.get", lambda channel: channel.get("no-such-queue")),
             ]
             for code, method, ask in cases:
@@ -97,7 +97,7 @@ def test_an_error_that_nobody_asked_for_is_told_to_all_who_wait(amqp_server: Amq
         async with connect(amqp_server.url) as connection:
             channel = await connection.channel()
             await channel.confirm()
-            channel.lane.publish(message("k", exchange="no-such-exchange"))
+            channel.codec.publish(message("k", exchange="no-such-exchange"))
             answers = await asyncio.gather(
                 *(channel.call(QueueDeclare("no-such-queue", passive=True)) for _ in range(3)), return_exceptions=True
             )
@@ -105,7 +105,7 @@ def test_an_error_that_nobody_asked_for_is_told_to_all_who_wait(amqp_server: Amq
             assert channel.closed_by is not None
             assert "basic.publish: 404" in str(channel.closed_by)
             with pytest.raises(ClientError):
-                channel.lane.publish(message("k"))
+                channel.codec.publish(message("k"))
             # The broker does not mind what was still on its way.
             assert await connection.channel()
             assert connection.reconnects_total == 0
@@ -122,7 +122,7 @@ def test_when_both_sides_close_the_number_is_free_again_only_after_both(
             for round_ in range(20):
                 channel = await connection.channel()
                 # The broker closes the channel for this one, and we do before we hear of it.
-                channel.lane.publish(message("k", exchange="no-such-exchange"))
+                channel.codec.publish(message("k", exchange="no-such-exchange"))
                 closing = asyncio.create_task(channel.close())
                 if round_ % 2:
                     await asyncio.sleep(0)
@@ -189,7 +189,7 @@ def test_a_stale_channel_harms_no_other_that_has_its_number(amqp_server: AmqpSer
             with pytest.raises(StaleDelivery):
                 delivery.ack()
             with pytest.raises(ClientError):
-                old.lane.publish(message(queue))
+                old.codec.publish(message(queue))
             again = await fresh.get(queue)
             assert again is not None and again.redelivered
             again.ack()
@@ -298,9 +298,9 @@ def test_a_late_confirm_does_not_end_the_connection(proxy: Proxy) -> None:
         async with connect(proxy.url) as connection, queue_of(connection) as queue:
             channel = await connection.channel()
             await channel.confirm()
-            channel.on_end(lambda _: channel.lane.abandon())
+            channel.on_end(lambda _: channel.codec.abandon())
             proxy.freeze()
-            channel.lane.publish(message(queue))
+            channel.codec.publish(message(queue))
             with pytest.raises(DeadlineExceeded):
                 await channel.call(BasicQos(), deadline_s=0.1)
             proxy.thaw()
@@ -317,12 +317,12 @@ def test_confirms_count_from_the_question_on(amqp_server: AmqpServer) -> None:
     async def scene() -> None:
         async with connect(amqp_server.url) as connection, queue_of(connection) as queue:
             channel = await connection.channel()
-            channel.lane.publish(message(queue))
+            channel.codec.publish(message(queue))
             asking = asyncio.create_task(channel.confirm())
             await asyncio.sleep(0)
             sent = [message(queue) for _ in range(5)]
             for one in sent:
-                channel.lane.publish(one)
+                channel.codec.publish(one)
             await asking
             await channel.confirm()
             await until(lambda: all(one.is_confirmed for one in sent), "all are confirmed")
@@ -341,12 +341,12 @@ def test_the_broker_may_cancel_a_consumer(amqp_server: AmqpServer) -> None:
             channel = await connection.channel()
             queue = unique_name("q")
             await channel.call(QueueDeclare(queue))
-            sink, told = Sink(b"mine"), asyncio.Event()
-            await channel.consume(queue, sink, on_cancel=told.set)
+            delivery_buffer, told = DeliveryBuffer(b"mine"), asyncio.Event()
+            await channel.consume(queue, delivery_buffer, on_cancel=told.set)
             await (await connection.channel()).call(QueueDelete(queue))
             async with asyncio.timeout(5):
                 await told.wait()
-            assert channel.lane.sinks == {}
+            assert channel.codec.delivery_buffers == {}
             assert channel.is_open
 
     play(scene())

@@ -140,7 +140,7 @@ def test_an_alarm_is_told_of(amqp_server: AmqpServer, loop_factory: LoopFactory)
             queue = (await channel.call(QueueDeclare("", exclusive=True))).queue
             await off_loop(set_alarm, amqp_server, True)
             try:
-                channel.lane.publish(message(queue))
+                channel.codec.publish(message(queue))
                 blocked = await ear.hears(events.Blocked)
                 assert "memory" in blocked.reason
                 assert connection.blocked == blocked.reason
@@ -166,7 +166,7 @@ def test_close_while_it_is_blocked(amqp_server: AmqpServer, loop_factory: LoopFa
         await off_loop(set_alarm, amqp_server, True)
         try:
             # RabbitMQ tells only those who publish.
-            channel.lane.publish(message("nowhere"))
+            channel.codec.publish(message("nowhere"))
             await ear.hears(events.Blocked)
             begin = time.monotonic()
             await connection.close()
@@ -193,12 +193,12 @@ def test_a_peer_that_does_not_read_is_noticed_as_congestion(proxy: Proxy, loop_f
             proxy.freeze()
             sent = 0
             while not link.is_congested:
-                channel.lane.publish(message(queue, b"x" * 100_000))
+                channel.codec.publish(message(queue, b"x" * 100_000))
                 sent += 1
                 await asyncio.sleep(0)
                 assert sent < 1000, "a socket takes only so much"
             for _ in range(5):
-                channel.lane.publish(message(queue, b"x" * 100_000))
+                channel.codec.publish(message(queue, b"x" * 100_000))
                 sent += 1
             await asyncio.sleep(0)
             assert link.pending_bytes >= 500_000
@@ -209,6 +209,6 @@ def test_a_peer_that_does_not_read_is_noticed_as_congestion(proxy: Proxy, loop_f
             await waiting
             answer = await channel.call(QueueDeclare(queue, passive=True))
             assert answer.message_count == sent
-            assert (link.pending_bytes, link._outbox.congested) == (0, False)
+            assert (link.pending_bytes, link._write_buffer.congested) == (0, False)
 
     play(scene(), loop_factory)

@@ -389,7 +389,7 @@ def test_close_with_a_peer_that_does_not_read(proxy: Proxy, loop_factory: LoopFa
         while not link.is_congested:
             link.send(channel.number, BasicQos())
             for _ in range(2000):
-                link._outbox.write(b"\x08\x00\x00\x00\x00\x00\x00\xce" * 100)
+                link._write_buffer.write(b"\x08\x00\x00\x00\x00\x00\x00\xce" * 100)
             await asyncio.sleep(0)
         waiting = asyncio.create_task(link.room())
         await asyncio.sleep(0)

@@ -257,7 +257,7 @@ def test_waiting_has_a_deadline(amqp_server: AmqpServer) -> None:
 
 def test_loops_share_what_comes(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server) as place, place.connection.consumer(place.queue) as consumer:
+        async with placed(amqp_server) as place, place.connection.consumer(place.queue, prefetch=20) as consumer:
             loops = [asyncio.create_task(taken(aiter(consumer), 5)) for _ in range(3)]
             given_up = asyncio.create_task(consumer.next())
             await asyncio.sleep(0.01)

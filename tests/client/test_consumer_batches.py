@@ -57,7 +57,10 @@ def test_failures_do_not_touch_the_others(amqp_server: AmqpServer) -> None:
 
 def test_a_later_batch_may_be_done_first(amqp_server: AmqpServer) -> None:
     async def script() -> None:
-        async with placed(amqp_server, *numbered(30)) as place, place.connection.consumer(place.queue) as consumer:
+        async with (
+            placed(amqp_server, *numbered(30)) as place,
+            place.connection.consumer(place.queue, prefetch=30) as consumer,
+        ):
             first, second, third = await taken(consumer.batches(size=10), 3)
             second.ack()
             assert consumer.acked == 10
@@ -121,7 +124,7 @@ def test_who_does_not_wait_for_a_batch_keeps_nothing(amqp_server: AmqpServer) ->
 def test_a_handler_of_batches(amqp_server: AmqpServer) -> None:
     async def script() -> None:
         async with placed(amqp_server, *numbered(40)) as place:
-            consumer = place.connection.consumer(place.queue, requeue_pause_s=0)
+            consumer = place.connection.consumer(place.queue, prefetch=100, requeue_pause_s=0)
             done: list[bytes] = []
             failed: set[bytes] = set()
 

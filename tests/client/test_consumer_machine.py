@@ -117,7 +117,7 @@ class Ledger:
             covered += [
                 one
                 for one in others
-                if one.lane is delivery.lane and one.delivery_tag < delivery.delivery_tag and not one.is_settled
+                if one.codec is delivery.codec and one.delivery_tag < delivery.delivery_tag and not one.is_settled
             ]
         try:
             if how == "reject":

@@ -28,7 +28,7 @@ def test_a_connection_is_opened_and_closed(amqp_server: AmqpServer, loop_factory
     async def scene() -> None:
         async with connect(amqp_server.url, name="tester") as connection:
             assert connection.state is State.OPEN
-            assert str(connection.server_properties["product"]).lower() == amqp_server.name
+            assert ("leveret_version" in connection.server_properties) == (amqp_server.name == "leveret")
             assert amqp_server.url.split("@")[1].strip("/") in repr(connection)
             channel = await connection.channel()
             assert (channel.number, channel.is_open) == (1, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -55,6 +56,65 @@ def test_borrow_publish_and_return(scene: Scene) -> None:
         assert await bodies(connection) == [b"one", b"two", b'{"three":3}']
 
     run(scene, script)
+
+
+@pytest.mark.parametrize("exchange", ["", "missing"])
+def test_a_caught_failure_is_not_logged_once_more(scene: Scene, exchange: str) -> None:
+    async def script(connection: Connection) -> None:
+        complaints: list[str] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(context["message"]))
+        async with connection.pool.borrow() as channel:
+            for _ in range(3):
+                channel.publish(b"lost", exchange=exchange, routing_key="none")
+            with pytest.raises(BatchFailed):
+                await channel.wait_confirms()
+        gc.collect()
+        assert complaints == []
+        # What nobody asks for is another matter.
+        async with connection.pool.borrow() as channel:
+            channel.publish(b"lost", exchange=exchange, routing_key="none")
+        gc.collect()
+        assert complaints == ["Confirmation exception was never retrieved"]
+
+    run(scene, script)
+
+
+def test_confirms_as_yes_or_no(scene: Scene) -> None:
+    async def script(connection: Connection) -> None:
+        async with connection.pool.borrow() as channel:
+            channel.publish("", "q", b"one", {"priority": 1, "message_id": "m1", "headers": {"a": 1}})
+            assert await channel.wait_for_confirms(10) is True
+            channel.publish("", "none", b"lost")
+            assert await channel.wait_for_confirms() is False
+            assert await channel.wait_for_confirms() is True
+        found = await connection.get("q", no_ack=True)
+        assert found is not None
+        assert (found.body, found.priority, found.message_id, found.headers) == (b"one", 1, "m1", {"a": 1})
+
+    run(scene, script)
+
+
+def test_no_answer_in_time_is_a_no(scene: Scene) -> None:
+    async def script(connection: Connection, proxy: Proxy) -> None:
+        with pytest.raises(DeadlineExceeded):
+            async with connection.pool.borrow(confirm_deadline_s=0.05) as channel:
+                proxy.at(Step("server", "basic.ack"), DROP_FRAME)
+                channel.publish(b"one", routing_key="q")
+                assert await channel.wait_for_confirms(0.05) is False
+
+    run_proxied(scene, script)
+
+
+def test_it_is_filled_before_the_first_use(scene: Scene) -> None:
+    async def script(connection: Connection) -> None:
+        assert (connection.pool.statistics.idle, open_channels(connection)) == (2, 2)
+        await connection.pool.fill()
+        assert open_channels(connection) == 2
+        cut(connection)
+        await until(lambda: connection.reconnects_total == 1 and connection.pool.statistics.idle == 2)
+
+    run(scene, script, fill_pool=True, **SMALL)
 
 
 def test_failures_of_what_was_published(scene: Scene) -> None:
@@ -238,7 +298,7 @@ def test_after_a_reconnect_all_are_there_again_and_confirm(scene: Scene) -> None
                 channel.publish(b"2", routing_key="q")
         await until(lambda: pool.statistics.idle == 2)
         assert open_channels(connection) == 2
-        assert all(channel.lane.confirming and channel.is_open for channel in pool._idle)
+        assert all(channel.codec.confirming and channel.is_open for channel in pool._idle)
         async with pool.borrow() as channel:
             await channel.publish(b"3", routing_key="q")
         assert pool.statistics.replaced_total == 0
@@ -272,12 +332,12 @@ def test_borrowing_while_there_is_no_connection(leveret_scene: Scene) -> None:
 
 def test_what_others_cannot_use_is_not_lent_again(leveret_scene: Scene) -> None:
     async def script(connection: Connection) -> None:
-        from leveret.core.client.lane import Sink
+        from leveret.core.client.channel_codec import DeliveryBuffer
 
         pool = connection.pool
         async with pool.borrow() as channel:
             used = channel.channel
-            await used.consume("q", Sink(b"mine"), no_ack=True)
+            await used.consume("q", DeliveryBuffer(b"mine"), no_ack=True)
         assert not used.is_open
         assert pool.statistics.replaced_total == 1
 

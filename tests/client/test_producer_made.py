@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from leveret.client import BatchFailed, ChannelClosed, ClientClosed, Connection, DeadlineExceeded, Unroutable
-from leveret.client.envelopes import Envelopes
+from leveret.client.message_encoder import MessageEncoder
 from tests.client.faults import CUT, HALF_OPEN
 from tests.client.producer_scene import count, declare_exchange, made, run, run_proxied, take_all
 from tests.client.proxy import Proxy, Step
@@ -38,8 +38,8 @@ def test_what_fails_is_named_by_its_place_and_the_others_stand(scene: Scene) -> 
             messages = made(b"%d" % number for number in range(10))
             messages[2:3] = made([b"2"], routing_key="none")
             messages[5:6] = made([b"5"], app_id="x" * 200)
-            envelopes = Envelopes()
-            messages[6] = envelopes.make(b"6", routing_key="q", headers={"h": "x" * 200_000})
+            encoder = MessageEncoder()
+            messages[6] = encoder.make(b"6", routing_key="q", headers={"h": "x" * 200_000})
             messages[7:8] = made([b"7"], exchange="missing")
             with pytest.raises(BatchFailed) as raised:
                 await producer.publish_made(messages)

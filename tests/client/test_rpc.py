@@ -27,7 +27,7 @@ from leveret.client import (
     connect,
 )
 from leveret.core.client.outgoing import Outgoing, make_address
-from leveret.core.properties import encode_properties
+from leveret.core.codec.properties import encode_properties
 from leveret.testing import Broker
 from tests.client.amqp_server import AmqpServer
 from tests.client.lasting import cut, cut_and_restored, delete_queue, new_name, new_queue, run_on
@@ -389,19 +389,19 @@ def test_questions_with_other_addresses(amqp_server: AmqpServer) -> None:
         queue = await new_queue(connection)
         async with connection.serve(queue, double) as server:
             channel = await connection.channel()
-            channel.lane.publish(Outgoing(make_address("", queue), b"\0\0", b"one way", b"", 0))
+            channel.codec.publish(Outgoing(make_address("", queue), b"\0\0", b"one way", b"", 0))
             await until(lambda: server.counters.requests_total == 1, "the request")
             await until(lambda: server.counters.in_hand == 0, "its end")
             assert server.counters.replies_total == server.counters.unanswered_total == 0
 
             # An answer to a queue that is gone is counted, and the question done with.
             raw = encode_properties(reply_to=new_name("gone"), correlation_id="c")
-            channel.lane.publish(Outgoing(make_address("", queue), raw, b"whoever", b"", 0))
+            channel.codec.publish(Outgoing(make_address("", queue), raw, b"whoever", b"", 0))
             await until(lambda: server.counters.unanswered_total == 1, "the answer that nobody gets")
             # One to a queue is delivered there.
             replies = await new_queue(connection)
             raw = encode_properties(reply_to=replies, correlation_id="d")
-            channel.lane.publish(Outgoing(make_address("", queue), raw, b"hi", b"", 0))
+            channel.codec.publish(Outgoing(make_address("", queue), raw, b"hi", b"", 0))
             await until(lambda: server.counters.replies_total == 1, "the answer")
             reply = await channel.get(replies)
             assert reply is not None and (reply.body, reply.correlation_id) == (b"hihi", "d")
@@ -417,7 +417,7 @@ def test_at_most_so_many_are_under_way(amqp_server: AmqpServer) -> None:
             results = await asyncio.gather(*calls, return_exceptions=True)
             assert all(isinstance(result, DeadlineExceeded) for result in results)
             channel = await connection.channel()
-            assert rpc._lines[""].channel.lane.published_total == 2
+            assert rpc._lines[""].channel.codec.published_total == 2
             await channel.close()
         with pytest.raises(ValueError, match="calls_max"):
             connection.rpc(calls_max=0)

@@ -11,11 +11,13 @@ import pytest
 from leveret.client import (
     ChannelClosed,
     Connection,
+    NoPartitions,
     SqliteOffsetStore,
     SuperStream,
     declare_super_stream,
     partition_key,
 )
+from leveret.wire.queue_methods import QueueBind, QueueDeclare, QueueDelete
 from tests.client.amqp_server import AmqpServer
 from tests.client.lasting import cut_and_restored, new_name, publish, run_on
 from tests.client.waiting import until
@@ -58,8 +60,16 @@ def check_order(found: list[Any], rounds: int = 5) -> None:
     assert len(set.union(*partitions.values())) == 3
 
 
+def known_partitions(server: AmqpServer) -> int | None:
+    """RabbitMQ cannot be asked for them over AMQP."""
+    return None if server.name == "leveret" else 3
+
+
 @pytest.mark.parametrize("partitions", [None, 3, "names"])
 def test_read_as_one(amqp_server: AmqpServer, partitions: Any) -> None:
+    if partitions is None:
+        partitions = known_partitions(amqp_server)
+
     async def script(connection: Connection) -> None:
         name = await filled(connection)
         given = [f"{name}-{n}" for n in range(3)] if partitions == "names" else partitions
@@ -76,6 +86,7 @@ def test_each_partition_goes_on_where_it_was(amqp_server: AmqpServer, tmp_path: 
         name = await filled(connection)
         store = SqliteOffsetStore(tmp_path / "offsets.db")
         options: dict[str, Any] = {"offset": "first", "consumer": "c", "store": store}
+        options["partitions"] = known_partitions(amqp_server)
         async with connection.super_stream(name, **options) as stream:
             found = await read(stream, 41)
         async with connection.super_stream(name, **options) as stream:
@@ -94,6 +105,7 @@ def test_what_was_in_hand_when_it_failed_comes_again(amqp_server: AmqpServer, tm
         name = await filled(connection)
         store = SqliteOffsetStore(tmp_path / "offsets.db")
         options: dict[str, Any] = {"offset": "first", "consumer": "c", "store": store}
+        options["partitions"] = known_partitions(amqp_server)
         with pytest.raises(LookupError):
             async with connection.super_stream(name, **options) as stream:
                 found = await read(stream, 50)
@@ -133,14 +145,42 @@ def test_readers_share_the_partitions_out(amqp_server: AmqpServer) -> None:
 
 def test_what_is_not_there(amqp_server: AmqpServer) -> None:
     async def script(connection: Connection) -> None:
-        with pytest.raises(ChannelClosed):
+        with pytest.raises(NoPartitions, match=r"no super stream|name them, all of them"):
             await connection.super_stream(new_name("missing"))
+        with pytest.raises(ChannelClosed):
+            await connection.super_stream(new_name("missing"), partitions=2)
         with pytest.raises(ValueError, match="partitions"):
             await connection.super_stream("x", partitions=0)
         with pytest.raises(ValueError, match="partitions"):
             await connection.super_stream("x", partitions="x-0")
         with pytest.raises(ValueError, match="partitions"):
             await declare_super_stream(connection, "x", 0)
+
+    run_on(amqp_server, script)
+
+
+def test_partitions_are_those_that_the_broker_names(amqp_server: AmqpServer) -> None:
+    """Whatever their names are, and also behind one that was deleted."""
+
+    async def script(connection: Connection) -> None:
+        name = await filled(connection)
+        if amqp_server.name != "leveret":
+            with pytest.raises(NoPartitions, match=f"partitions of the super stream '{name}': name them, all of them"):
+                await connection.super_stream(name, offset="first")
+            return
+        channel = await connection.channel()
+        await channel.call(QueueDelete(f"{name}-1"))
+        await channel.call(QueueDeclare(f"{name}.extra", durable=True, arguments={"x-queue-type": "stream"}))
+        await channel.call(QueueBind(f"{name}.extra", name, "extra", arguments={}))
+        await publish(connection, name, [("extra", b"extra 0")])
+        async with connection.super_stream(name, offset="first") as stream:
+            assert [one.name for one in stream.streams] == [f"{name}-0", f"{name}-2", f"{name}.extra"]
+            gone = sum(partition_key(customer, 3) == "1" for customer in CUSTOMERS)
+            assert gone > 0
+            found = await read(stream, 5 * (len(CUSTOMERS) - gone) + 1)
+            assert any(message.body == b"extra 0" for message in found)
+        with pytest.raises(NoPartitions, match="has no partitions: no stream is bound"):
+            await connection.super_stream("amq.fanout")
 
     run_on(amqp_server, script)
 

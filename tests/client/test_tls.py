@@ -40,7 +40,7 @@ def test_a_broker_with_a_certificate_of_our_authority(
             channel = await connection.channel()
             queue = (await channel.call(QueueDeclare("", exclusive=True))).queue
             for size in (0, 1, 100_000, 3_000_000):
-                channel.lane.publish(message(queue, b"x" * size))
+                channel.codec.publish(message(queue, b"x" * size))
                 got = await channel.get(queue)
                 assert got is not None
                 assert len(got.body) == size

@@ -9,7 +9,7 @@ import pytest
 from leveret.client.connection import Connection
 from leveret.client.topology import Binding, Diff, Difference, Exchange, ManagementFailed, Queue, Topology
 from leveret.client.topology.diff import compare
-from leveret.core.field_types import Int64
+from leveret.core.codec.field_types import Int64
 from tests.client.topology_scene import Scene
 
 SHOP = Exchange("shop", "topic")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leveret.client.connection import Connection
@@ -83,6 +83,7 @@ plain = st.recursive(
 )
 
 
+@example(arguments={"line end\n": 1, "n": {"a\n": 1}}, key="", format="toml")
 @given(arguments=st.dictionaries(texts, plain, max_size=4), key=texts, format=st.sampled_from(["toml", "json"]))
 def test_any_arguments_are_read_back_as_they_were(arguments: dict[str, Any], key: str, format: str) -> None:
     arguments = {name: value for name, value in arguments.items() if not (format == "json" and _is_infinite(value))}

@@ -39,6 +39,24 @@ def test_a_plan_with_everything_said() -> None:
     assert not any("parking" in str(thing) for thing in Retry("orders", parking_lot=False).plan())
 
 
+def test_a_plan_that_returns_through_the_primary_exchange() -> None:
+    retry = Retry("orders", primary_exchange="shop", primary_routing_key="order.new", parking_lot_key="parking_lot")
+    plan = retry.plan()
+    assert plan[2] == Queue(
+        "orders.retry.10s",
+        message_ttl_ms=10_000,
+        dead_letter_exchange="shop",
+        dead_letter_routing_key="order.new",
+    )
+    assert plan[4:] == [
+        Binding("orders.dlx", "orders.retry.10s", "orders.retry.10s"),
+        Binding("orders.dlx", "orders.parking_lot", "parking_lot"),
+        Binding("shop", "orders", "order.new"),
+    ]
+    step = retry.next_step({"x-retry-count": 3})
+    assert (step.action, step.exchange, step.routing_key) == ("park", "orders.dlx", "parking_lot")
+
+
 def test_a_quorum_queue_has_companions_of_its_kind() -> None:
     queues = [thing for thing in Retry(Queue("q", queue_type="quorum")).plan() if isinstance(thing, Queue)]
     assert [queue.queue_type for queue in queues] == ["quorum"] * 3
@@ -56,6 +74,10 @@ def test_a_quorum_queue_has_companions_of_its_kind() -> None:
         ({"max_retries": -1}, "max_retries must be a whole number"),
         ({"max_retries": True}, "max_retries must be a whole number"),
         ({"parking_lot": ""}, "parking_lot must be True, False or a name"),
+        ({"parking_lot": False, "parking_lot_key": "parked"}, "there is no parking_lot"),
+        ({"parking_lot_key": "q.retry.10s"}, "routing key of a retry queue"),
+        ({"primary_routing_key": "q"}, "no primary_exchange"),
+        ({"primary_exchange": "q.dlx"}, "must be two"),
         ({"queue": Queue("q", exclusive=True)}, "neither exclusive nor auto_delete"),
         ({"queue": Queue("q", queue_type="stream")}, "must not be stream"),
         ({"queue": Queue("q", dead_letter_exchange="x")}, "dead_letter_exchange is 'x' already"),
@@ -195,6 +217,31 @@ def test_a_message_goes_its_way(scene: Scene, retry: Retry, course: list[str]) -
     assert (body, properties.message_id, properties.headers["mine"]) == (b"tea", "m1", 1)
     assert retry.count(properties.headers) == retry.max_retries
     assert counts == [0, 1]
+
+
+def test_a_message_returns_through_the_primary_exchange(scene: Scene) -> None:
+    retry = Retry(
+        "work",
+        delays_s=(0.1,),
+        max_retries=1,
+        primary_exchange="shop",
+        primary_routing_key="order.new",
+        parking_lot_key="parking_lot",
+    )
+
+    async def script(_: Connection, topology: Topology) -> None:
+        watching = Binding("shop", "watching", "order.#")
+        await topology.declare(Exchange("shop", "topic"), Queue("watching"), retry, watching)
+
+    scene.run(script)
+    with Worker(scene, retry) as worker:
+        worker.channel.basic_publish("shop", "order.new", b"tea", pika.BasicProperties(message_id="m1"))
+        assert [worker.fail() for _ in range(2)] == ["retry 0 after 0.1 s", "park 1 after 0 s"]
+        _, properties, body = worker.take("work.parking_lot")
+        # By way of the exchange, which shows it to its other queues once more.
+        seen = [worker.take("watching") for _ in range(2)]
+    assert (body, properties.message_id) == (b"tea", "m1")
+    assert [(method.exchange, method.routing_key) for method, _, _ in seen] == [("shop", "order.new")] * 2
 
 
 def test_queues_share_a_dead_letter_exchange(scene: Scene) -> None:

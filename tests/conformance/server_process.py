@@ -1,6 +1,7 @@
 """Starting a broker as a process, waiting until it really serves, and ending it with all that it started."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -12,14 +13,20 @@ from typing import Final
 START_SECONDS_MAX: Final = 120.0
 _PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 _FRAME_METHOD: Final = b"\x01"
+# Above what servers usually have, and below what Linux gives to clients.
+_SERVER_PORTS: Final = (16_384, 32_768)
+# Of the system: workers that share a seed must not take the same ports.
+_DICE: Final = random.SystemRandom()
 
 
 def free_port() -> int:
-    """A port nobody listens on now; the kernel does not hand it out again soon."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port nobody listens on now, and none that the kernel gives to clients: a broker that restarts needs its port
+    again, which a connection of another test must not have taken meanwhile."""
+    while True:
+        port = _DICE.randrange(*_SERVER_PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def spawn(command: list[str], log: Path, environment: dict[str, str] | None = None) -> "subprocess.Popen[bytes]":

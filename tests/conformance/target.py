@@ -138,15 +138,21 @@ class LeveretTarget:
 class LeveretProcess:
     """Leveret as users run it: `python -m leveret serve` with a data directory."""
 
-    def __init__(self, data_directory: Path, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self, data_directory: Path, host: str = "127.0.0.1", *, stream_port: int = 0, management_port: int = 0
+    ) -> None:
         self.host = host
         self.port = free_port()
+        # Any free ones if 0, which nobody is told.
+        self.stream_port = stream_port
+        self.management_port = management_port
         self.data_directory = data_directory
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         command = [sys.executable, "-m", "leveret", "serve", "--host", self.host, "--port", str(self.port)]
-        command += ["--stream-port", "0", "--management-port", "0", "--metrics-port", "0"]
+        command += ["--stream-port", str(self.stream_port), "--management-port", str(self.management_port)]
+        command += ["--metrics-port", "0"]
         log = self.data_directory.with_suffix(".log")
         self.process = spawn([*command, "--data-dir", str(self.data_directory)], log)
         wait_until_serving(self.process, self.port, log)

@@ -14,7 +14,7 @@ from tests.conformance.target import ORACLE_IS_TARGET
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(900),
     pytest.mark.skipif(ORACLE_IS_TARGET, reason="it is asked beside Leveret anyway"),
     pytest.mark.skipif(shutil.which("rabbitmqctl") is None, reason="rabbitmqctl is missing"),
 ]
@@ -37,6 +37,10 @@ SAME = [
     ["-s", "list_users"],
     ["list_vhosts"],
     ["list_vhosts", "name", "tracing"],
+    ["trace_on", "-p", "v1"],
+    ["list_vhosts", "name", "tracing"],
+    ["trace_off", "-p", "v1"],
+    ["-q", "trace_off", "-p", "v1"],
     ["list_permissions"],
     ["list_permissions", "-p", "v1"],
     ["list_user_permissions", "guest"],

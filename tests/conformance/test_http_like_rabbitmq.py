@@ -440,4 +440,6 @@ def test_closing_a_connection_tells_the_client_why(managed: Managed) -> None:
             connection.process_data_events(1)
     assert told.value.reply_code == 320
     assert "spring cleaning" in told.value.reply_text
+    # RabbitMQ forgets a connection some time after its client has heard of the end.
+    assert _waited(managed, path, lambda reply: reply.status == 404)
     assert managed.api.delete(path).status == 404

@@ -31,7 +31,7 @@ def core_channel(broker: Broker, read: Callable[[Any], Any], number: int = 1) ->
 
     def find(node: Any) -> Any:
         (session,) = node.broker.connections.values()
-        return read(session.desks[number].core)
+        return read(session.channel_sessions[number].core)
 
     return broker.call(find)
 

@@ -15,7 +15,20 @@ from tests.conformance.command_line import CommandLine, leaves
 from tests.http_client import Api
 
 # Commands that need no broker are tested with what they are about.
-ELSEWHERE = ("serve", "config", "migrate", "storage", "completions", "context", "support-bundle", "pipeline", "sql")
+ELSEWHERE = (
+    "serve",
+    "config",
+    "migrate",
+    "storage",
+    "restore",
+    "completions",
+    "context",
+    "support-bundle",
+    "pipeline",
+    "sql",
+)
+
+SHOVEL = '{{"src-uri":"amqp://","src-queue":"sa","dest-uri":"amqp://","dest-queue":"sb"}}'
 
 # In this order. `{name}` stands for the connection of a client, `{task}` for a replay, `{file}` for a file.
 WALK: list[tuple[str, str]] = [
@@ -44,6 +57,8 @@ WALK: list[tuple[str, str]] = [
     ("users passwd ann", "changed the password of ann"),
     ("users tags ann monitoring policymaker", "monitoring, policymaker"),
     ("users hash", ""),
+    ("users suspended", ""),
+    ("users release --all --yes", "released all users"),
     ("permissions set ann ^a", "ann has permissions in /"),
     ("permissions list --of ann", "^a"),
     ("permissions clear ann", "ann has no permissions in /"),
@@ -63,7 +78,7 @@ WALK: list[tuple[str, str]] = [
     ("bindings list", "order.#"),
     ("exchanges route amq.fanout order.new", "reaches orders"),
     ("exchanges route in nothing", "reaches no queue"),
-    ("publish in order.new hello -H kind=new -P priority=3", "published to orders"),
+    ("publish in order.new hello -H kind=new -P priority=3", "published"),
     ("queues list --sort messages --reverse --name ^o", "orders"),
     ("queues show orders", "x-max-length=100"),
     ("queues peek orders", "hello"),
@@ -101,6 +116,10 @@ WALK: list[tuple[str, str]] = [
     ("dlq replay dead --dry-run", "matched"),
     ("dlq replay dead --limit 1 --filter {{\"reason\":\"rejected\"}}", "moved"),
     ("dlq tasks", "done"),
+    ("dlq schedule dead --every 30d --archive-after off", "set the schedule of dead"),
+    ("dlq schedule", "2592000.0"),
+    ("dlq schedule dead --clear", "cleared the schedule of dead"),
+    ("dlq alerts", ""),
     ("audit --count 3", "done"),
     ("audit --by guest --action reprocess", "queue=dead"),
     ("events --past --count 2", "vhost.put"),
@@ -108,6 +127,8 @@ WALK: list[tuple[str, str]] = [
     ("definitions diff {file}", "are there already"),
     ("definitions validate {file}", "can be imported"),
     ("definitions import {file} --yes", "imported {file}"),
+    ("backup --to {backup}", "backed up"),
+    ("backup --to {backup}-later --copy --detach", "has begun"),
     ("api /whoami", "guest"),
     ("api -X PUT /api/queues/%2F/by-hand --data {{\"durable\":true}}", ""),
     ("queues delete by-hand --if-empty", "deleted by-hand"),
@@ -115,6 +136,19 @@ WALK: list[tuple[str, str]] = [
     ("exchanges delete in --yes", "deleted in"),
     ("connections close {name} --reason enough --yes", "closed connection"),
     ("queues delete log --yes", "deleted log"),
+    ("shovels set s " + SHOVEL, "set s"),
+    ("shovels list --all", "sa"),
+    ("shovels show s", "dynamic"),
+    ("shovels pause s", "paused s"),
+    ("shovels resume s", "resumed s"),
+    ("shovels restart s", "restarted s"),
+    ("shovels delete s --yes", "deleted s"),
+    ("queues move dead moved", "moved dead to moved"),
+    ("federation set-upstream near amqp://", "set near"),
+    ("policies set near ^amq.direct$ federation-upstream=near --apply-to exchanges", "set policy near"),
+    ("federation links", "near"),
+    ("federation restart {link}", "restarted {link}"),
+    ("policies delete near", "deleted policy near"),
 ]  # fmt: skip
 
 
@@ -137,12 +171,15 @@ def api(broker: Broker) -> Api:
 def test_every_command(broker: Broker, leveret: CommandLine, tmp_path: Path) -> None:
     """In the order in which somebody might go through them."""
     names = {"port": str(broker.port), "file": str(tmp_path / "definitions.json"), "name": ""}
+    names["backup"] = str(tmp_path / "backup")
     with ExitStack() as clients:
         for template, expected in WALK:
             if template.startswith("connections list"):
                 names["name"] = clients.enter_context(reading(broker))
             if template.startswith("dlq list"):
                 reject(broker, "orders", 2)
+            if "{link}" in template:
+                names["link"] = Api(broker).get("/federation-links").body[0]["id"]
             words = [word.format(**names) for word in template.split(" ")]
             ended = leveret(*words, given="secret\n" if words[0] == "users" else "")
             assert expected.format(**names) in ended.out + ended.errors, (words, ended)

@@ -10,9 +10,15 @@ import pytest
 from leveret.cli.ctl.listing import LISTINGS
 from leveret.cli.ctl.main import ELSEWHERE
 from leveret.cli.ctl.registry import VERBS
+from leveret.cli.ctl.usage import SAYS
 from leveret.testing import Broker
+from leveret.wire import stream_commands as commands
+from leveret.wire.stream_codes import OffsetType
 from tests.conformance.command_line import CommandLine
+from tests.conformance.raw_stream_client import RawStreamClient
 from tests.http_client import Api
+
+SHOVEL = '{{"src-uri":"amqp://","src-queue":"sa","dest-uri":"amqp://","dest-queue":"sb"}}'
 
 # In this order; what stands behind is in what it prints. `{name}` is the connection of a client, `{file}` a file.
 WALK: list[tuple[str, str]] = [
@@ -68,6 +74,10 @@ WALK: list[tuple[str, str]] = [
     ("clear_password ann", "Clearing password"),
     ("hash_password secret", "$argon2id$"),
     ("delete_user ann", "Deleting user"),
+    ("trace_on -p v1", "Trace enabled for vhost v1"),
+    ("list_vhosts name description tracing", "v1\te\ttrue"),
+    ("trace_off -p v1", "Trace disabled for vhost v1"),
+    ("list_vhosts name description tracing", "v1\te\tfalse"),
     ("delete_vhost v1", "Deleting vhost"),
     ("set_policy --priority 2 --apply-to queues short ^a {{\"max-length\":3}}", "Setting policy"),
     ("list_policies", "/\tshort\t^a\tqueues\t{{\"max-length\":3}}\t2"),
@@ -78,6 +88,9 @@ WALK: list[tuple[str, str]] = [
     ("set_parameter federation-upstream up {{\"uri\":\"amqp://there\"}}", "Setting runtime parameter"),
     ("list_parameters", "federation-upstream\tup\t{{\"uri\":\"amqp://there\"}}"),
     ("clear_parameter federation-upstream up", "Clearing runtime parameter"),
+    ("set_parameter reprocess-schedule filled {{\"every\":\"30d\"}}", "Setting runtime parameter"),
+    ("list_parameters", "reprocess-schedule\tfilled\t{{\"every\":\"30d\"}}"),
+    ("clear_parameter reprocess-schedule filled", "Clearing runtime parameter"),
     ("set_global_parameter mqtt {{\"a\":1}}", "Setting global"),
     ("list_global_parameters", "mqtt"),
     ("clear_global_parameter mqtt", "Clearing global"),
@@ -90,6 +103,14 @@ WALK: list[tuple[str, str]] = [
     ("list_shovels", "Listing shovels"),
     ("shovel_status", "Shovel status"),
     ("federation_status", "federation"),
+    ("set_parameter shovel s " + SHOVEL, "Setting runtime parameter"),
+    ("restart_shovel s", "Restarting shovel \"s\""),
+    ("delete_shovel s", "Deleting shovel \"s\""),
+    ("set_parameter federation-upstream near {{\"uri\":\"amqp://\"}}", "Setting runtime parameter"),
+    ("set_policy --apply-to exchanges near ^amq.direct$ {{\"federation-upstream\":\"near\"}}", "Setting policy"),
+    ("federation_status", "{link}\tnear\tamq.direct"),
+    ("restart_federation_link {link}", "Restarting federation link {link}"),
+    ("clear_policy near", "Clearing policy"),
     ("list_stream_connections", "Listing"),
     ("list_stream_publishers", "Listing"),
     ("list_stream_consumers", "Listing"),
@@ -123,10 +144,12 @@ def test_every_verb(broker: Broker, line: CommandLine, tmp_path: Path) -> None:
     names = {"port": str(broker.port), "file": str(tmp_path / "definitions.json")}
     names["name"] = Api(broker).get("/connections").body[0]["name"]
     for template, expected in WALK:
+        if "{link}" in template + expected:
+            names["link"] = Api(broker).get("/federation-links").body[0]["id"]
         words = [word.format(**names) for word in template.split(" ")]
         ended = line.control(*words)
         assert (ended.status, ended.errors) == (0, ""), (words, ended)
-        assert expected.format() in ended.out, (words, ended)
+        assert expected.format(**names) in ended.out, (words, ended)
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="enough"):
         for _ in range(5):
             connection.process_data_events(1)
@@ -144,6 +167,66 @@ def test_verbs_that_make_no_sense_here(line: CommandLine, verb: str) -> None:
     ended = line.control(verb)
     assert (ended.status, ended.out) == (64, "")
     assert ELSEWHERE[verb] in ended.errors
+
+
+@pytest.mark.parametrize("verb", sorted([*VERBS, *LISTINGS]))
+def test_each_verb_says_how_it_is_written(verb: str) -> None:
+    """Without a broker: nothing is asked."""
+    alone = CommandLine(Path("/nonexistent"), [])
+    told = [alone.control(verb, "--help"), alone.control("help", verb), alone.control("-?", verb)]
+    assert {(ended.status, ended.errors) for ended in told} == {(0, "")}
+    assert len({ended.out for ended in told}) == 1
+    assert told[0].lines[0].startswith(f"Usage: leveretctl {verb}")
+    assert told[0].lines[2] == SAYS[verb]
+
+
+def test_usage_is_what_a_verb_takes(line: CommandLine) -> None:
+    assert line.control("add_user", "--help").lines[0] == "Usage: leveretctl add_user <username> [password]"
+    shown = line.control("list_queues", "--help").lines
+    assert shown[0] == "Usage: leveretctl list_queues [<column> ...]"
+    assert "Columns unless others are named: name, messages" in shown
+    assert line.control("--help").out == line.control("help").out
+    assert SAYS.keys() == {*VERBS, *LISTINGS}
+
+
+def test_tables_are_erlang_terms(broker: Broker, line: CommandLine) -> None:
+    """As rabbitmqctl 3.10.8 prints the same connection."""
+    given = {"connection_name": 'x"y', "n": 5, "b": True, "l": [1, "two"]}
+    parameters = pika.URLParameters(broker.url)
+    parameters.client_properties = given
+    connection = pika.BlockingConnection(parameters)
+    connection.channel().queue_declare("terms", arguments={"x-max-length": 5}, exclusive=True)
+    (shown,) = line.control("-s", "list_connections", "client_properties").lines
+    assert shown.startswith('[{"product","Pika Python Client Library"},{"platform","')
+    assert '{"capabilities",[{"authentication_failure_close",true},{"basic.nack",true},' in shown
+    assert shown.endswith('{"connection_name","x\\"y"},{"n",5},{"b",true},{"l",[1,"two"]}]')
+    assert 'terms\t[{"x-max-length",5}]' in line.control("list_queues", "name", "arguments").lines
+    connection.close()
+
+
+def test_columns_of_streams(broker: Broker, line: CommandLine) -> None:
+    with RawStreamClient(broker.host, broker.stream_port) as client:
+        client.log_in()
+        client.do(commands.Create, "river", {})
+        client.do(commands.DeclarePublisher, 1, "ref", "river")
+        client.publish(1, (1, b"x"))
+        client.receive(commands.PublishConfirm)
+        client.do(commands.Subscribe, 2, "river", commands.OffsetSpec(OffsetType.NEXT), 10, {"name": "reader"})
+        name = Api(broker).get("/stream/connections").body[0]["name"]
+        assert line.control("-q", "list_stream_connections").lines == ["conn_name", name]
+        columns = ("conn_name", "connection_state", "heartbeat", "subscriptions", "user", "vhost", "auth_mechanism")
+        row = line.control("-s", "list_stream_connections", *columns).lines[0].split("\t")
+        assert row == [name, "running", "0", "1", "guest", "/", "PLAIN"]
+        assert line.control("-q", "list_stream_publishers").lines == [
+            "connection_pid\tpublisher_id\tstream\treference\tmessages_published\tmessages_confirmed\tmessages_errored",
+            f"{name}\t1\triver\tref\t1\t1\t0",
+        ]
+        head, told = line.control("-q", "list_stream_consumers").lines
+        assert head.split("\t")[:4] == ["connection_pid", "subscription_id", "stream", "messages_consumed"]
+        # Where it stands depends on whether it is served already.
+        row = told.split("\t")
+        assert (row[:4], row[6:]) == ([name, "2", "river", "0"], ["10", '[{"name","reader"}]'])
+        client.do(commands.Delete, "river")
 
 
 def test_formatters(line: CommandLine) -> None:
@@ -181,6 +264,9 @@ def test_formatters(line: CommandLine) -> None:
         (["set_policy", "p", "(", '{"max-length":1}'], 1, "pattern"),
         (["authenticate_user", "guest", "wrong"], 1, "failed to authenticate"),
         (["import_definitions", "/none.json"], 1, "cannot read /none.json"),
+        (["trace_on", "-p", "none"], 1, "not found"),
+        (["nonsense", "--help"], 64, "leveretctl has no nonsense"),
+        (["help", "nonsense"], 64, "leveretctl has no nonsense"),
     ],
 )
 def test_how_it_fails(line: CommandLine, words: list[str], status: int, told: str) -> None:
@@ -193,6 +279,25 @@ def test_a_password_from_standard_input(line: CommandLine) -> None:
     assert line.control("add_user", "bob", given="hidden\n").status == 0
     assert line.control("authenticate_user", "bob", given="hidden\n").out.endswith("Success\n")
     assert line.control("delete_user", "bob").status == 0
+
+
+def test_a_password_from_a_file(line: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("from a file\n")
+    assert line.control("add_user", "bob", "--new-password-file", str(file), given="not this\n").status == 0
+    assert line.control("authenticate_user", "bob", given="from a file\n").out.endswith("Success\n")
+    file.write_text("another")
+    assert line.control("change_password", "bob", "--new-password-file", str(file)).status == 0
+    assert line.control("authenticate_user", "bob", given="another\n").out.endswith("Success\n")
+    file.write_text("third\n")
+    line("users", "passwd", "bob", "--new-password-file", str(file))
+    assert line.control("authenticate_user", "bob", given="third\n").out.endswith("Success\n")
+    line("users", "add", "eve", "--new-password-file", str(file))
+    assert line.control("authenticate_user", "eve", given="third\n").out.endswith("Success\n")
+    gone = line.control("add_user", "ann", "--new-password-file", str(tmp_path / "none"))
+    assert gone.status == 1 and "cannot be read" in gone.errors
+    for user in ("bob", "eve"):
+        assert line.control("delete_user", user).status == 0
 
 
 def test_as_a_process(line: CommandLine) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import http.client
 import re
 import socket
-import statistics
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -101,10 +100,12 @@ def test_the_weight_of_a_binding_is_bounded(api: Api) -> None:
 # ---- CPU: CVE-2026-66074, -67413, -44838, -67407
 
 
-@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)+$", "(a|aa)*x", ".*.*.*.*.*x", "(a{1,9})*x", "(?:a?){30}x"])
-def test_patterns_that_never_end_are_refused_at_every_door(api: Api, pattern: str) -> None:
+NESTED = "^.*.*" + "(?=.*" * 20 + ")" * 20
+
+
+@pytest.mark.parametrize("pattern", [NESTED, r"(a)*\1x", "(?<!a)x", "(a++)+x", "(.{0,255}a){3}x"])
+def test_patterns_beyond_linear_time_are_refused_at_every_door(api: Api, pattern: str) -> None:
     api.put(f"/queues/%2F/{'a' * 200}", {})
-    begun = time.perf_counter()
     policy = {"pattern": pattern, "definition": {"max-length": 5}}
     permission = {"configure": pattern, "write": "", "read": ""}
     imported = {"policies": [{"vhost": "/", "name": "p", **policy}]}
@@ -113,9 +114,25 @@ def test_patterns_that_never_end_are_refused_at_every_door(api: Api, pattern: st
     assert api.put("/operator-policies/%2F/p", policy).status == 400
     assert api.put("/permissions/%2F/manager", permission).status == 400
     assert api.put("/topic-permissions/%2F/manager", {"exchange": "t", "write": pattern, "read": ""}).status == 400
-    assert api.post("/definitions", imported).status == 400
+    refused = api.post("/definitions", imported)
+    assert refused.status == 400 and "policies[0].pattern" in str(refused.body)
+    imported = {"permissions": [{"vhost": "/", "user": "manager", **permission}]}
+    refused = api.post("/definitions", imported)
+    assert refused.status == 400 and "permissions[0]" in str(refused.body)
     replay = {"mode": "original_queue", "filter": {"queue_pattern": pattern}}
     assert api.post(f"/queues/%2F/{'a' * 200}/reprocess", replay).status == 400
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)+$", "(a|aa)*x", ".*.*.*.*.*x", "(a{1,9})*x", "(?:a?){30}x"])
+def test_patterns_that_other_matchers_never_end_with_are_taken(api: Api, pattern: str) -> None:
+    """The deadline is hours away from what they take elsewhere, and far from what they take here."""
+    queue = f"/queues/%2F/{'a' * 200}"
+    api.put(queue, {})
+    begun = time.perf_counter()
+    assert api.get(f"/queues?name={quote(pattern, safe='')}&use_regex=true").status == 200
+    policy = {"pattern": pattern, "definition": {"max-length": 5}}
+    assert api.put("/policies/%2F/p", policy).status in (201, 204)
+    assert api.delete("/policies/%2F/p").status == 204
     assert time.perf_counter() - begun < 5
 
 
@@ -271,8 +288,9 @@ def test_whether_a_user_exists_cannot_be_told_from_the_time(broker: Broker) -> N
         return time.perf_counter() - begun
 
     seconds("guest"), seconds("no-such-user")
-    known = statistics.median(seconds("viewer") for _ in range(9))
-    unknown = statistics.median(seconds(f"nobody-{number}") for number in range(9))
+    # By turns, and the best of each, so that what else the machine does meets both alike.
+    pairs = [(seconds("viewer"), seconds(f"nobody-{number}")) for number in range(12)]
+    known, unknown = (min(times) for times in zip(*pairs, strict=True))
     assert 0.5 < known / unknown < 2.0
 
 

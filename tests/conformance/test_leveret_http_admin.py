@@ -55,6 +55,20 @@ def test_bulk_deletion_asks_what_deletion_asks(broker: Broker, api: Api) -> None
     assert api.get("/users/guest").status == 200
 
 
+def test_limits_name_no_other_user(broker: Broker, api: Api) -> None:
+    for user in ("management", "policymaker"):
+        api.put(f"/user-limits/{user}/max-channels", {"value": 7})
+    mine = [{"user": "management", "value": {"max-channels": 7}}]
+    person, watcher = Api(broker, "management", "x"), Api(broker, "monitoring", "x")
+    assert person.get("/user-limits").body == person.get("/user-limits/management").body == mine
+    # The same for one that there is and one that there is not.
+    others, nobody = person.get("/user-limits/policymaker"), person.get("/user-limits/nosuch")
+    assert others.status == nobody.status == 401 and others.body == nobody.body
+    assert [one["user"] for one in watcher.get("/user-limits").body] == ["management", "policymaker"]
+    for user in ("management", "policymaker"):
+        api.delete(f"/user-limits/{user}/max-channels")
+
+
 def test_limits_are_an_administrators_by_whichever_door(api: Api, policymaker: Api) -> None:
     api.put("/vhost-limits/v/max-queues", {"value": 5})
     path = "/parameters/vhost-limits/v/limits"

@@ -71,6 +71,16 @@ def test_refusals(api: Api, broker: Broker) -> None:
     ]
 
 
+def test_failed_logins_are_in_the_log(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING"):
+        assert Api(broker, "guest", CANARY).get("/whoami").status == 401
+        assert Api(broker, "no-one", CANARY).get("/whoami").status == 401
+    said = [record.getMessage() for record in caplog.records if "login refused" in record.getMessage()]
+    assert len(said) == 2
+    assert "user='guest'" in said[0] and "user='no-one'" in said[1]
+    assert all("127.0.0.1" in text and "http basic" in text and CANARY not in text for text in said)
+
+
 def test_changes_over_amqp(api: Api, broker: Broker) -> None:
     with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
         channel = connection.channel()
@@ -145,11 +155,13 @@ def test_it_outlives_the_broker_and_holds_no_secret(tmp_path: Path) -> None:
         api.put("/global-parameters/g", {"value": CANARY})
         api.post("/definitions", {"users": [{"name": "x", "password": CANARY, "tags": ""}]})
         api.post("/auth/hash_password", {"password": CANARY})
-        file = data / "audit" / "audit.log"
-        eventually(lambda: file.exists() and len(file.read_text().splitlines()) == 5)
+        changes, refusals = data / "audit" / "audit.log", data / "audit" / "refused.log"
+        eventually(lambda: changes.exists() and len(changes.read_text().splitlines()) == 4)
+        eventually(lambda: refusals.exists() and len(refusals.read_text().splitlines()) == 1)
         assert CANARY not in json.dumps(noted(api))
-    assert CANARY not in file.read_text()
-    assert file.stat().st_mode & 0o777 == 0o600
+    for file in (changes, refusals):
+        assert CANARY not in file.read_text()
+        assert file.stat().st_mode & 0o777 == 0o600
     with Broker({"data_dir": str(data)}) as broker:
         assert [line["action"].split()[0] for line in noted(Api(broker))] == ["POST", "PUT", "PUT", "PUT", "PUT"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from decimal import Decimal
 from pathlib import Path
@@ -79,9 +80,9 @@ def test_what_is_shown_of_a_message(scene: Scene) -> None:
 
 
 def test_headers_of_every_type_are_shown(scene: Scene) -> None:
-    from leveret.core.field_types import Float32, Int8, Int16, Int64, Timestamp, UInt8, UInt16, UInt32
-    from leveret.core.message import new_message
-    from leveret.core.properties import encode_properties, parse_properties
+    from leveret.core.codec.field_types import Float32, Int8, Int16, Int64, Timestamp, UInt8, UInt16, UInt32
+    from leveret.core.codec.message import new_message
+    from leveret.core.codec.properties import encode_properties, parse_properties
 
     name = scene.queue()
     plain = {
@@ -139,6 +140,49 @@ def test_priorities_are_shown_as_they_would_be_delivered(scene: Scene) -> None:
         scene.publish(name, str(number), properties={"priority": number % 3, "delivery_mode": 2})
     assert [one["payload"] for one in peek(scene, name)] == ["2", "5", "1", "4", "0", "3"]
     assert [one["payload"] for one in peek(scene, name, "offset=1&count=4")] == ["5", "1", "4", "0"]
+
+
+def test_pages_go_on_behind_a_position(scene: Scene) -> None:
+    """Whatever comes and goes between two pages, what stays is seen once; also with priorities and what came back."""
+    name = scene.queue({"x-max-priority": 3})
+    for number in range(30):
+        scene.publish(name, str(number), properties={"priority": number % 3})
+    before = numbers(scene, name)
+    first = peek(scene, name, "after=0&count=7")
+    assert [one["payload"] for one in first] == [str(number) for number in range(7)]
+    assert numbers(scene, name) == before
+    gone = {one["payload"] for one in scene.get(name, count=3).body}
+    seen = [one["payload"] for one in first]
+    with scene.channel() as channel:
+        channel.basic_get(name)
+        position = first[-1]["position"]
+        while page := peek(scene, name, f"after={position}&count=7"):
+            assert all(one["position"] > position for one in page)
+            position = page[-1]["position"]
+            seen += [one["payload"] for one in page]
+    assert len(seen) == len(set(seen))
+    assert len({str(number) for number in range(30)} - set(seen) - gone) <= 1, "but for the one that was held"
+
+
+def test_large_messages_are_paged_by_position(scene: Scene) -> None:
+    """An answer ends at 32 MiB, however many messages it was to have."""
+    name = scene.queue()
+    with scene.channel() as channel:
+        for number in range(12):
+            channel.basic_publish("", name, b"%03d" % number + bytes(5 * 1024 * 1024))
+    seen, position = [], 0
+    while page := peek(scene, name, f"after={position}&count=1000&encoding=base64"):
+        assert len(page) < 12
+        position = page[-1]["position"]
+        seen += [base64.b64decode(one["payload"][:4]) for one in page]
+    assert seen == [b"%03d" % number for number in range(12)]
+
+
+def test_what_goes_with_after(scene: Scene) -> None:
+    name, stream = scene.queue(), scene.queue({"x-queue-type": "stream"})
+    for query in ("after=-1", "after=x", "after=0&offset=0", "after=0&state=unacked"):
+        assert scene.api.get(f"/queues/%2F/{name}/peek?{query}").status == 400, query
+    assert scene.api.get(f"/queues/%2F/{stream}/peek?after=0").status == 400
 
 
 def test_answers_are_bounded(scene: Scene) -> None:
@@ -260,3 +304,40 @@ def test_a_pause_survives_a_restart_but_not_its_queue(tmp_path: Path) -> None:
             assert consumed(channel, got) == [b"1"]
     with running(tmp_path) as broker:
         assert Scene(broker).api.get(f"/queues/%2F/{kept}").body["state"] == "running"
+
+
+# ---- whose queue it is
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/queues/%2F/{}/peek"),
+        ("GET", "/queues/%2F/{}/peek?after=0"),
+        ("GET", "/queues/%2F/{}/get"),
+        ("PUT", "/queues/%2F/{}/pause"),
+        ("PUT", "/queues/%2F/{}/resume"),
+        ("DELETE", "/queues/%2F/{}/contents"),
+        ("DELETE", "/queues/%2F/{}"),
+        ("GET", "/tap?queue={}"),
+    ],
+)
+def test_a_queue_of_one_connection_is_locked_to_all_others(scene: Scene, method: str, path: str) -> None:
+    """Administrators too, as over AMQP."""
+    with scene.channel() as channel:
+        own = channel.queue_declare("", exclusive=True).method.queue
+        channel.basic_publish("", own, b"secret", pika.BasicProperties(headers={"x": "secret"}))
+        reply = getattr(scene.api, method.lower())(path.format(own))
+        assert reply.status == 400 and "secret" not in str(reply.body)
+        assert reply.body["reason"].startswith("405 ")
+        assert "cannot obtain exclusive access to locked queue" in reply.body["reason"]
+        assert channel.basic_get(own)[2] == b"secret"
+
+
+def test_who_holds_what_of_such_a_queue_is_shown_without_routing_keys(scene: Scene) -> None:
+    with scene.channel() as channel:
+        own = channel.queue_declare("", exclusive=True).method.queue
+        channel.basic_publish("", own, b"secret")
+        channel.basic_get(own)
+        (held,) = scene.api.get(f"/queues/%2F/{own}/unacked").body
+        assert held["payload_bytes"] == 6 and "routing_key" not in held

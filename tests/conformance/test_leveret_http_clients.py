@@ -10,6 +10,10 @@ import pika
 import pytest
 
 from leveret.testing import Broker
+from leveret.wire import stream_commands as commands
+from tests.conformance.amqp_codec import FRAME_HEARTBEAT
+from tests.conformance.raw_client import RawClient
+from tests.conformance.raw_stream_client import RawStreamClient
 from tests.http_client import Api, name
 
 DEADLINE_S = 10.0
@@ -215,6 +219,10 @@ def test_without_monitoring_one_sees_ones_own(broker: Broker, api: Api, maria: A
     watcher = Api(broker, "watcher", "watcher")
     assert {each["user"] for each in watcher.get("/connections").body} >= {"maria", "guest"}
     assert watcher.get(f"/connections/{theirs}").status == 200
+    # Who watches everything closes nothing of others.
+    for path in (f"/connections/{theirs}", "/connections/username/guest", "/connections/username/nobody"):
+        assert (watcher.delete(path).status, watcher.delete(path).body) == (401, refused), path
+    assert others.is_open and watcher.get(f"/connections/{theirs}").status == 200
     assert api.get(f"/connections/{name(name_of(mine, broker))}").status == 200
 
 
@@ -264,3 +272,84 @@ def test_names_that_are_none(api: Api, odd: str) -> None:
     assert api.get(f"/connections/{name(odd)}").status == 404
     assert api.get(f"/channels/{name(odd)}").status == 404
     assert api.delete(f"/connections/{name(odd)}").status == 404
+
+
+# ---- what the specification's structures have, beside RabbitMQ's fields
+
+
+@pytest.fixture
+def alone(api: Api) -> None:
+    """Connections of the test before may still be on their way out."""
+    eventually(lambda: api.get("/connections?half_open=true").body == [])
+
+
+@pytest.mark.usefixtures("alone")
+def test_the_last_heartbeat_of_a_client(broker: Broker, api: Api) -> None:
+    with RawClient(broker.host, broker.port) as client:
+        client.log_in()
+        (found,) = api.get("/connections").body
+        assert found["last_heartbeat"] is None
+        client.send_frame(FRAME_HEARTBEAT, 0, b"")
+        path = f"/connections/{name(found['name'])}"
+        last = eventually(lambda: api.get(path).body["last_heartbeat"])
+        # By the broker's own clock, which goes on evenly whatever becomes of the wall's.
+        assert abs(last - time.time() * 1000) < 60_000
+
+
+@pytest.mark.usefixtures("alone")
+def test_the_last_heartbeat_of_a_stream_client(broker: Broker, api: Api) -> None:
+    with RawStreamClient(broker.host, broker.stream_port) as client:
+        client.log_in()
+        assert api.get("/stream/connections").body[0]["last_heartbeat"] is None
+        client.send(commands.Heartbeat())
+        assert eventually(lambda: api.get("/stream/connections").body[0]["last_heartbeat"]) > 1_000_000_000_000
+
+
+@pytest.mark.usefixtures("alone")
+def test_the_next_number_of_a_confirm(api: Api, connect: Connect) -> None:
+    client = connect()
+    plain, confirming = client.channel(), client.channel()
+    confirming.confirm_delivery()
+    for _ in range(2):
+        confirming.basic_publish("amq.fanout", "", b"")
+    shown = {each["number"]: each["next_publish_seq"] for each in api.get("/channels").body}
+    assert shown == {plain.channel_number: 0, confirming.channel_number: 3}
+
+
+@pytest.mark.usefixtures("alone")
+def test_prefetch_in_octets(broker: Broker, api: Api) -> None:
+    with RawClient(broker.host, broker.port) as client:
+        client.log_in().open_channel(1)
+        client.call(1, "basic.qos", {"prefetch_size": 5000, "prefetch_count": 3, "global": False})
+        client.call(1, "queue.declare", queue="sized", exclusive=True)
+        client.call(1, "basic.consume", queue="sized", consumer_tag="t")
+        client.call(1, "basic.qos", {"prefetch_size": 9000, "prefetch_count": 0, "global": True})
+        (channel,) = api.get("/channels").body
+        assert (channel["prefetch_size"], channel["global_prefetch_size"]) == (5000, 9000)
+        (consumer,) = api.get("/consumers").body
+        assert (consumer["prefetch_count"], consumer["prefetch_size"]) == (3, 5000)
+
+
+@pytest.mark.usefixtures("alone")
+def test_connections_that_are_being_opened_and_closed(broker: Broker, api: Api) -> None:
+    def states(asking: Api = api) -> list[tuple[str, str]]:
+        return [(each["state"], each["user"]) for each in asking.get("/connections?half_open=true").body]
+
+    with RawClient(broker.host, broker.port) as client:
+        assert eventually(lambda: states() == [("starting", "")])
+        assert api.get("/connections").body == [], "tools expect a user and a virtual host"
+        assert Api(broker, "maria", "maria").get("/connections?half_open=true").body == []
+        client.start()
+        assert states() == [("starting", "")]
+        client.start_ok()
+        tune = client.expect(0, "connection.tune")
+        assert states() == [("tuning", "guest")]
+        client.tune_ok(tune)
+        assert eventually(lambda: states() == [("opening", "guest")])
+        client.call(0, "connection.open", virtual_host="/")
+        assert eventually(lambda: states() == [("running", "guest")])
+        api.delete(f"/connections/{name(api.get('/connections').body[0]['name'])}")
+        assert eventually(lambda: states() == [("closing", "guest")])
+        assert api.get("/connections").body == []
+    assert eventually(lambda: states() == [])
+    assert broker.call(lambda node: node.broker.half_open) == {}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from leveret import __version__
 from leveret.errors import StartupError
 from leveret.testing import Broker
 from tests.conformance.http_target import running_rabbitmq_api
@@ -77,8 +78,9 @@ def test_an_export_is_what_there_is(api: Api) -> None:
     furnish(api)
     reply = api.get("/definitions")
     out = reply.body
-    assert out["product_name"] == "leveret" and out["rabbit_version"]
-    assert list(out)[4:] == [
+    assert out["product_name"] == "RabbitMQ" and out["rabbit_version"] == out["product_version"]
+    assert out["leveret_version"] == __version__
+    assert list(out)[5:] == [
         "users",
         "vhosts",
         "permissions",

@@ -256,15 +256,15 @@ def test_leases_end_with_the_right_to_read(scene: Scene, how: str) -> None:
 def test_leases_end_with_their_queue(scene: Scene) -> None:
     name = scene.queue()
     scene.fill(name, "1")
-    before = scene.broker.call(lambda node: (len(node.checkouts), len(node.broker.borrowers)))
+    before = scene.broker.call(lambda node: (len(node.http_leases), len(node.broker.movers)))
     (held,) = scene.lease(name)
     scene.api.delete(f"/queues/%2F/{name}")
-    assert scene.broker.call(lambda node: (len(node.checkouts), len(node.broker.borrowers))) == before
+    assert scene.broker.call(lambda node: (len(node.http_leases), len(node.broker.movers))) == before
     assert scene.api.post(f"/queues/%2F/{name}/ack", {"delivery_ids": ids([held])}).status == 404
 
 
 def test_leases_are_limited(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leveret.broker.checkouts.LEASES_OF_USER_MAX", 3)
+    monkeypatch.setattr("leveret.operations.http_leases.LEASES_OF_USER_MAX", 3)
     name = scene.queue()
     scene.fill(name, *"12345")
     owner = scene.user("management", read=".*")

@@ -13,11 +13,11 @@ import pytest
 
 from leveret.catalog import commands
 from leveret.catalog.records import QueueRecord, Vhost
-from leveret.core.field_types import Timestamp
+from leveret.core.codec.field_types import Timestamp
 from leveret.management.api.queue_views import QUEUES
-from leveret.management.http.ask import Ask
+from leveret.management.http.authentication import Operator
 from leveret.management.http.lists import listed
-from leveret.management.http.who import Operator
+from leveret.management.http.request import Request
 from leveret.testing import Broker
 from tests.http_client import Api, name
 
@@ -59,6 +59,25 @@ def test_a_queue_shows_what_is_in_it(api: Api, channel: Any) -> None:
     assert [stats[key] for key in ("publish", "get", "deliver_get", "ack")] == [3, 1, 1, 0]
     assert stats["publish_details"].keys() >= {"rate"}
     channel.queue_delete("depth")
+
+
+def test_where_messages_are_in_the_words_of_old_tools(api: Api, channel: Any) -> None:
+    channel.queue_declare("backing", durable=True, arguments={"x-queue-mode": "lazy"})
+    for _ in range(3):
+        channel.basic_publish("", "backing", b"x")
+    channel.basic_get("backing", auto_ack=True)
+    queue = api.get("/queues/%2F/backing").body
+    status = queue["backing_queue_status"]
+    assert (status["mode"], status["version"], status["len"]) == ("lazy", queue["storage_version"], 2)
+    assert status["q1"] + status["q2"] + status["q3"] + status["q4"] == queue["messages_ready"] == 2
+    assert (status["q4"], status["q3"]) == (queue["messages_ready_ram"], queue["messages_paged_out"])
+    assert status["next_seq_id"] == api.get("/queues/%2F/backing/peek?after=0&count=2").body[-1]["position"] + 1
+    assert (status["delta"], status["target_ram_count"]) == (["delta", "undefined", 0, 0, "undefined"], "infinity")
+    assert all(status[f"avg_{name}_rate"] >= 0 for name in ("ingress", "egress", "ack_ingress", "ack_egress"))
+    channel.queue_delete("backing")
+    channel.queue_declare("plain-backing")
+    assert api.get("/queues/%2F/plain-backing").body["backing_queue_status"]["mode"] == "default"
+    channel.queue_delete("plain-backing")
 
 
 def test_an_untouched_queue_has_no_message_stats(api: Api, channel: Any) -> None:
@@ -285,7 +304,7 @@ def test_a_virtual_host_may_go_while_a_list_of_it_is_sent(broker: Broker, api: A
     broker.call(build)
 
     async def read(node: Any) -> bytes:
-        ask = Ask(node.management.services, Operator(), "", "GET", {}, {})
+        ask = Request(node.management.services, Operator(), "", "GET", {}, {})
         queues = list(node.broker.vhosts["short-lived"].queues.values())
         answer = await listed(ask, queues, QUEUES)
         node.broker.apply(commands.DeleteVhost("short-lived"))

@@ -143,4 +143,8 @@ def test_dead_letters_are_grouped_by_where_and_why_they_died(scene: Scene) -> No
     assert [one["name"] for one in scene.api.get("/dead-letters/%2F").body] == list(found)
     assert scene.api.get("/dead-letters/nosuch").status == 404
     assert scene.user("management").get("/dead-letters").body == []
+    # What is told of a queue stands in its messages: whoever may not read them is told nothing.
+    for right, seen in (("write", []), ("configure", []), ("read", [lot])):
+        person = scene.user("management", **{right: f"^{lot}$"})
+        assert [one["name"] for one in person.get("/dead-letters/%2F").body] == seen, right
     assert len(scene.payloads(lot)) == 3

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from leveret.broker.identity import CatalogUser
+from leveret.auth.identity import CatalogUser
 from leveret.errors import Forbidden
 from leveret.management.api.table import make_table
 from leveret.management.http.errors import HttpError
@@ -21,6 +21,8 @@ from tests.http_client import Api
 
 # right, what the virtual host of the path asks for, method, path
 TABLE = """
+    nobody        -      GET    /
+    management    -      GET    /api/access-check
     management    enter  GET    /api/aliveness-test/{vhost}
     administrator -      GET    /api/all-configuration
     administrator -      POST   /api/all-configuration
@@ -29,6 +31,8 @@ TABLE = """
     monitoring    -      GET    /api/auth/attempts/{name}
     monitoring    -      GET    /api/auth/attempts/{name}/source
     administrator -      POST   /api/auth/hash_password
+    monitoring    -      GET    /api/backup
+    administrator -      POST   /api/backup
     management    -      GET    /api/bindings
     management    see    GET    /api/bindings/{vhost}
     management    see    GET    /api/bindings/{vhost}/e/{exchange}/e/{destination}
@@ -51,6 +55,9 @@ TABLE = """
     management    -      GET    /api/connections/{name}/channels
     management    -      GET    /api/consumers
     management    see    GET    /api/consumers/{vhost}
+    monitoring    -      GET    /api/dead-letter-alerts
+    management    -      GET    /api/dead-letter-schedules
+    management    see    GET    /api/dead-letter-schedules/{vhost}
     management    -      GET    /api/dead-letters
     management    see    GET    /api/dead-letters/{vhost}
     administrator -      GET    /api/definitions
@@ -74,6 +81,7 @@ TABLE = """
     administrator -      PUT    /api/feature-flags/{name}/enable
     monitoring    -      GET    /api/federation-links
     monitoring    -      GET    /api/federation-links/state/{state}
+    policymaker   govern DELETE /api/federation-links/vhost/{vhost}/{id}/{node}/restart
     monitoring    name   GET    /api/federation-links/{vhost}
     monitoring    name   GET    /api/federation-links/{vhost}/{state}
     policymaker   -      GET    /api/global-parameters
@@ -89,6 +97,7 @@ TABLE = """
     management    -      GET    /api/health/checks/node-is-quorum-critical
     management    -      GET    /api/health/checks/port-listener/{port}
     management    -      GET    /api/health/checks/protocol-listener/{protocol}
+    nobody        -      GET    /api/health/checks/no-suspended-users
     nobody        -      GET    /api/health/checks/ready-to-serve-clients
     management    -      GET    /api/health/checks/virtual-hosts
     management    -      GET    /api/healthchecks/node
@@ -119,6 +128,7 @@ TABLE = """
     policymaker   govern DELETE /api/policies/{vhost}/{name}
     policymaker   govern GET    /api/policies/{vhost}/{name}
     policymaker   govern PUT    /api/policies/{vhost}/{name}
+    policymaker   govern POST   /api/policies/{vhost}/{name}/preview
     management    -      GET    /api/queues
     management    -      GET    /api/queues/detailed
     administrator -      POST   /api/queues/quorum/replicas/on/{node}/grow
@@ -143,9 +153,14 @@ TABLE = """
     management    enter  PUT    /api/queues/{vhost}/{queue}/resume
     management    see    GET    /api/queues/{vhost}/{queue}/unacked
     administrator -      POST   /api/rebalance/queues
+    user          -      DELETE /api/session
+    user          -      GET    /api/session
+    nobody        -      POST   /api/session
     monitoring    -      GET    /api/shovels
     policymaker   govern DELETE /api/shovels/vhost/{vhost}/{name}
     monitoring    name   GET    /api/shovels/vhost/{vhost}/{name}
+    policymaker   govern DELETE /api/shovels/vhost/{vhost}/{name}/pause
+    policymaker   govern PUT    /api/shovels/vhost/{vhost}/{name}/pause
     policymaker   govern DELETE /api/shovels/vhost/{vhost}/{name}/restart
     monitoring    name   GET    /api/shovels/{vhost}
     management    -      POST   /api/simulate-route
@@ -165,11 +180,15 @@ TABLE = """
     management    enter  DELETE /api/stream/super-streams/{vhost}/{name}
     management    see    GET    /api/stream/super-streams/{vhost}/{name}
     management    enter  PUT    /api/stream/super-streams/{vhost}/{name}
+    monitoring    -      GET    /api/storage/damages
     management    see    GET    /api/stream/{vhost}/{stream}/offset
     management    see    GET    /api/stream/{vhost}/{stream}/tracking
     management    enter  DELETE /api/stream/{vhost}/{stream}/tracking/{consumer}
     management    see    GET    /api/stream/{vhost}/{stream}/tracking/{consumer}
     management    enter  PUT    /api/stream/{vhost}/{stream}/tracking/{consumer}
+    administrator -      DELETE /api/suspended-users
+    administrator -      GET    /api/suspended-users
+    administrator -      DELETE /api/suspended-users/{user}
     management    -      GET    /api/tap
     management    -      GET    /api/tasks
     management    -      DELETE /api/tasks/{task}
@@ -210,8 +229,18 @@ TABLE = """
     administrator name   POST   /api/vhosts/{vhost}/start/{node}
     administrator name   GET    /api/vhosts/{vhost}/topic-permissions
     user          -      GET    /api/whoami
+    nobody        -      GET    /assets/{file}
     nobody        -      GET    /health/live
     nobody        -      GET    /health/ready
+    management    enter  POST   /bindings/{vhost}/e/{exchange}/q/{queue}
+    management    enter  PUT    /exchanges/{vhost}/{exchange}
+    management    enter  POST   /exchanges/{vhost}/{exchange}/publish
+    management    enter  PUT    /queues/{vhost}/{queue}
+    management    enter  POST   /queues/{vhost}/{queue}/ack
+    management    enter  DELETE /queues/{vhost}/{queue}/contents
+    management    enter  GET    /queues/{vhost}/{queue}/get
+    management    enter  POST   /queues/{vhost}/{queue}/nack
+    management    enter  POST   /queues/{vhost}/{queue}/reprocess
 """
 
 # Who has which right.

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from leveret.errors import ConfigError
+from leveret.runtime.descriptors import Share
 from leveret.testing import Broker
 from tests.http_client import Api, Reply
 
@@ -67,7 +68,7 @@ def test_methods(api: Api) -> None:
 
 
 def test_what_is_not_there(api: Api) -> None:
-    for path in ("/nosuch", "/", "//", "/whoami/nosuch", "/queues/%2F/nosuch", "//nosuch", "/queues/%00/%ff"):
+    for path in ("/nosuch", "/", "/whoami/nosuch", "/queues/%2F/nosuch", "//nosuch", "/queues/%00/%ff"):
         reply = api.get(path)
         assert (reply.status, reply.body) == (404, {"error": "Object Not Found", "reason": "Not Found"}), path
 
@@ -185,8 +186,8 @@ def test_nonsense_on_the_port_harms_nobody(broker: Broker, api: Api, octets: byt
 
 def test_a_connection_that_never_asks_is_closed_and_those_that_do_stay(broker: Broker) -> None:
     server: Any = broker.call(lambda node: node.management.server.connections)
-    before = server.first_request_deadline_s
-    server.first_request_deadline_s = 0.3
+    before = server.header_deadline_s
+    server.header_deadline_s = 0.3
     try:
         with socket.create_connection((broker.host, broker.management_port), timeout=10) as slow:
             begun = time.monotonic()
@@ -201,7 +202,7 @@ def test_a_connection_that_never_asks_is_closed_and_those_that_do_stay(broker: B
             time.sleep(0.25)
         connection.close()
     finally:
-        server.first_request_deadline_s = before
+        server.header_deadline_s = before
 
 
 def eventually(condition: Callable[[], bool]) -> None:
@@ -213,19 +214,21 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 def test_connections_are_bounded(broker: Broker, api: Api) -> None:
     server: Any = broker.call(lambda node: node.management.server.connections)
+    share: Share = broker.call(lambda node: node.descriptors.http)
     # Those of other tests are gone.
-    eventually(lambda: len(server.connections) == 0)
-    before = server.connections_max
-    server.connections_max = 3
+    eventually(lambda: share.used == 0)
+    before, share.limit = share.limit, 3
+    evicted = server.evicted_total
     try:
         with contextlib.ExitStack() as kept:
             for _ in range(6):
                 kept.enter_context(socket.create_connection((broker.host, broker.management_port), timeout=10))
-            eventually(lambda: server.refused_total == 3)
-            assert len(server.connections) == 3
+            # Those that came first have said nothing for longest, and make room.
+            eventually(lambda: server.evicted_total == evicted + 3)
+            eventually(lambda: share.used == 3)
     finally:
-        server.connections_max = before
-    eventually(lambda: len(server.connections) == 0)
+        share.limit = before
+    eventually(lambda: share.used == 0)
     assert api.get("/whoami").body == WHOAMI
 
 
@@ -265,13 +268,22 @@ def test_the_api_can_be_off() -> None:
         assert broker.call(lambda node: node.management_port) is None
 
 
-def test_paths_without_api_before_them_if_the_settings_say_so(api: Api) -> None:
-    with Broker({"management.root_aliases": True}) as broker:
+def test_paths_without_api_before_them_unless_the_settings_say_otherwise(api: Api) -> None:
+    assert api.put("//queues/%2F/q", {"durable": True}).status == 201
+    assert api.get("//queues/%2F/q").body == api.get("/queues/%2F/q").body
+    assert api.delete("//queues/%2F/q").status == 204
+    for path in ("//users", "//queuesx", "//overview"):
+        assert api.get(path).status == 404
+    described = api.get("/openapi.json").body["paths"]
+    assert "/queues/{vhost}/{queue}/get" in described
+    with Broker({"management.root_aliases": False}) as broker:
         other = Api(broker)
-        assert other.put("//queues/%2F/q", {"durable": True}).status == 201
-        assert other.get("//queues/%2F/q").body == other.get("/queues/%2F/q").body
-        assert other.get("//users").status == 404
-    assert api.get("//queues/%2F/q").status == 404
+        assert other.put("//queues/%2F/q", {"durable": True}).status == 404
+        assert other.get("//queues").status == 404
+        assert "/queues/{vhost}/{queue}/get" not in other.get("/openapi.json").body["paths"]
+        assert described.keys() - other.get("/openapi.json").body["paths"].keys() == {
+            path for path in described if path.startswith(("/queues", "/exchanges", "/bindings"))
+        }
 
 
 def test_a_socket_whose_name_is_too_long_is_refused_if_asked_for_and_else_left_out(tmp_path: Path) -> None:

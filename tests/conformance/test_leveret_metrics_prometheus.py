@@ -30,8 +30,10 @@ def work(url: str, ended: threading.Event) -> None:
     connection = pika.BlockingConnection(pika.URLParameters(url))
     channel = connection.channel()
     channel.confirm_delivery()
-    channel.queue_declare("orders", durable=True)
     channel.queue_declare("forgotten")
+    # Where its dead letters would go, so that the one message there is taken for one.
+    dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "forgotten"}
+    channel.queue_declare("orders", durable=True, arguments=dead)
     channel.queue_declare("log", durable=True, arguments={"x-queue-type": "stream"})
     channel.basic_qos(prefetch_count=5)
     channel.basic_consume("log", lambda *_: None, arguments={"x-stream-offset": "first"})
@@ -99,6 +101,11 @@ def test_every_rule_is_evaluated(prometheus: Prometheus) -> None:
     rules = [rule for group in groups for rule in group["rules"]]
     assert len(rules) > 25
     assert {rule["name"]: rule.get("lastError", "") for rule in rules if rule["health"] != "ok"} == {}
+
+
+def test_one_dead_letter_fires_an_alert_that_names_queue_and_source(prometheus: Prometheus) -> None:
+    chosen = 'alertname="LeveretDeadLetters", alertstate="firing", vhost="/", queue="forgotten", source="orders"'
+    prometheus.wait_for(f"ALERTS{{{chosen}}}")
 
 
 def test_every_metric_that_a_rule_names_exists(prometheus: Prometheus) -> None:

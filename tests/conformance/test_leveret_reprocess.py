@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from leveret.broker.reprocess.spec import JobView, ReplaySpec
 from leveret.catalog.records import ReplayArchive, ReplayFilter
 from leveret.errors import InvalidReplay, ReplayConflict, ReplayNotFound
+from leveret.operations.reprocess.spec import JobView, ReplaySpec
 from leveret.testing import Broker
 from tests.conformance.raw_client import Method, RawClient
 from tests.conformance.topology import drain, wait_for
@@ -402,7 +402,7 @@ def test_a_job_ends_with_its_queue(yard: Yard) -> None:
     with pytest.raises(ReplayNotFound):
         yard.job(job.id)
     wait_for("its end", lambda: not yard.broker.call(lambda node: node.reprocessor.is_running("/", GRAVE)))
-    assert yard.broker.call(lambda node: len(node.broker.borrowers)) == 0
+    assert yard.broker.call(lambda node: len(node.broker.movers)) == 0
 
 
 # ---- restarts
@@ -474,13 +474,14 @@ def test_what_is_too_old_is_archived_and_alerted_on(make_yard: Callable[..., Yar
     yard.publish(b"old", exchange="", key=GRAVE, headers={"x-first-death-time": hour_ago, "x-death": "odd"})
     yard.publish(b"young", exchange="", key=GRAVE)
     archived = yard.broker.call
-    wait_for("the alert", lambda: bool(archived(lambda node: node.reprocessor.alerts)))
-    (alert,) = archived(lambda node: list(node.reprocessor.alerts))
-    assert (alert.vhost, alert.queue, alert.archived) == ("/", GRAVE, 1)
+    wait_for("the alert", lambda: bool(archived(lambda node: node.reprocessor.alerts.recent)))
+    (alert,) = archived(lambda node: list(node.reprocessor.alerts.recent))
+    assert (alert.vhost, alert.queue, alert.kind, alert.count) == ("/", GRAVE, "archived", 1)
     time.sleep(0.7)
     (letter,) = yard.letters("leveret.archive")
     assert (letter.body, headers_of(letter)) == (b"old", {"x-death": "odd", "x-first-death-time": hour_ago})
-    assert archived(lambda node: (node.reprocessor.alerts_total, node.reprocessor.archived_total)) == (1, 1)
+    totals = archived(lambda node: (node.reprocessor.alerts.totals["archived"], node.reprocessor.archived_total))
+    assert totals == (1, 1)
     wait_for("nothing held", lambda: yard.count(GRAVE) == 1)
     record = archived(lambda node: node.broker.vhosts["/"].queues[b"leveret.archive"].record)
     assert record.durable and not record.auto_delete

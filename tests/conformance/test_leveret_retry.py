@@ -120,7 +120,7 @@ def test_what_waits_is_seen_as_delayed(
     client.call(1, "basic.qos", prefetch_count=0)
     assert (delayed_count(target.broker, queue), ready(client, queue)) == (2, 0)
     assert target.broker.call(lambda node: node.delayed.of_queue("/", queue)).count == 2
-    assert target.broker.call(lambda node: node.broker.post_office.retried_total) >= 2
+    assert target.broker.call(lambda node: node.broker.dead_letter_worker.retried_total) >= 2
 
 
 def test_a_lot_that_is_there_is_used(client: RawClient, publisher: Publisher, topology: Topology) -> None:
@@ -364,7 +364,7 @@ def test_a_dead_letter_key_that_is_too_long_leads_nowhere(
     reach = {"x-dead-letter-exchange": graves, "x-dead-letter-routing-key": "x" * 256}
     queue = topology.queue(client, arguments=reach)
     publisher.publish_all(queue, b"1")
-    unroutable = target.broker.call(lambda node: node.broker.post_office.unroutable_total)
+    unroutable = target.broker.call(lambda node: node.broker.dead_letter_worker.unroutable_total)
     reject(client, queue)
     stays_empty(client, queue, grave)
-    assert target.broker.call(lambda node: node.broker.post_office.unroutable_total) == unroutable + 1
+    assert target.broker.call(lambda node: node.broker.dead_letter_worker.unroutable_total) == unroutable + 1

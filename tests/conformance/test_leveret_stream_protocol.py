@@ -117,7 +117,6 @@ def test_sub_batches_are_taken_apart_by_the_client(broker: Any, compression: Com
         (OffsetType.LAST, None, 9),
         (OffsetType.NEXT, None, 10),
         (OffsetType.OFFSET, 4, 4),
-        (OffsetType.OFFSET, 12, 12),
         (OffsetType.TIMESTAMP, 0, 0),
     ],
 )

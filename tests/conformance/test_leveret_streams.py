@@ -1,6 +1,7 @@
 """What streams do beyond RabbitMQ 3.10 over AMQP: ranges, questions, filters, names, groups, and each message
 of a producer once."""
 
+import json
 import time
 from typing import Any
 
@@ -95,6 +96,7 @@ def ask(client: RawClient, stream: str, arguments: Table) -> dict[str, Any]:
 def test_offsets_can_be_asked_for(client: RawClient, topology: Topology) -> None:
     stream = make_stream(client, topology)
     empty = ask(client, stream, {"x-stream-offset": "first"})
+    assert empty.pop("x-stream-id")
     assert empty == {
         "x-stream-offset": 0,
         "x-stream-first-offset": 0,
@@ -106,6 +108,37 @@ def test_offsets_can_be_asked_for(client: RawClient, topology: Topology) -> None
     assert (later["x-stream-offset"], later["x-stream-last-offset"]) == (4, 3)
     assert ask(client, stream, {"x-stream-offset": "last"})["x-stream-offset"] == 3
     assert ask(client, stream, {"x-stream-offset": "1h"})["x-stream-offset"] == 0
+
+
+def test_producers_can_be_asked_for(client: RawClient, topology: Topology) -> None:
+    """By how their names begin; with the last id of each, all of which are on disk."""
+    stream = make_stream(client, topology)
+    client.call(1, "confirm.select")
+    for name, number in (("load/1", 5), ("load/2", 0), ("load/1", 7), ("other", 9)):
+        headers = {"x-producer-name": name, "x-publishing-id": number}
+        client.publish(1, "", stream, b"x", {"headers": headers})
+
+    def producers(prefix: str) -> dict[str, int]:
+        arguments: Table = {"x-stream-query": True, "x-stream-producers": prefix}
+        client.send(1, "basic.consume", queue=stream, consumer_tag="ask", arguments=arguments)
+        while (answer := client.expect(1, "basic.ack", "basic.consume-ok", "basic.deliver")).name != "basic.deliver":
+            pass
+        assert answer.properties["headers"]["x-stream-committed-offset"] == 4
+        client.expect(1, "basic.cancel")
+        return dict(json.loads(answer.body))
+
+    assert producers("load/") == {"load/1": 7, "load/2": 0}
+    assert producers("nobody") == {}
+
+
+def test_producers_of_a_queue_cannot_be_asked_for(client: RawClient, topology: Topology) -> None:
+    """And nothing is delivered instead."""
+    queue = topology.queue(client)
+    client.publish(1, "", queue, b"stays")
+    arguments: Table = {"x-stream-query": True, "x-stream-producers": "a", "x-stream-offset": "first"}
+    refusal = refusal_of(client, "basic.consume", queue=queue, arguments=arguments)
+    assert isinstance(refusal, Refusal)
+    assert (refusal.scope, refusal.code) == ("channel", 406)
 
 
 def test_a_question_that_is_cancelled_takes_no_other_consumer_along(client: RawClient, topology: Topology) -> None:
@@ -316,6 +349,8 @@ def test_members_share_the_partitions_of_a_super_stream(connect: Connect, topolo
         ({"x-stream-consumer-name": "x" * 256}, "x-stream-consumer-name"),
         ({"x-single-active-consumer": True}, "x-single-active-consumer"),
         ({"x-stream-query": "yes"}, "x-stream-query"),
+        ({"x-stream-producers": "a"}, "x-stream-producers"),
+        ({"x-stream-producers": "", "x-stream-query": True}, "x-stream-producers"),
         ({"x-stream-offset": "First"}, "x-stream-offset"),
         ({"x-stream-offset": True}, "x-stream-offset"),
     ],

@@ -27,8 +27,8 @@ class Guest:
     actor = None
 
     def __init__(self, node: Any) -> None:
-        from leveret.broker.access import Access
-        from leveret.broker.identity import CatalogUser
+        from leveret.auth.access import Access
+        from leveret.auth.identity import CatalogUser
 
         self.vhost = node.broker.vhosts["/"]
         self.access = Access(CatalogUser(node.broker.catalog, "guest"), "/")

@@ -16,8 +16,10 @@ import pika
 import pytest
 from rstream import Consumer, Producer
 
+from leveret.wire import stream_commands
 from tests.conformance.authority import Authority
 from tests.conformance.raw_client import PROTOCOL_HEADER, RawClient, ServerClosed
+from tests.conformance.raw_stream_client import RawStreamClient
 from tests.conformance.stream_scenes import FIRST, Received, within_deadline
 from tests.conformance.tls_scenes import TlsScene, tls_scene
 
@@ -114,13 +116,24 @@ def test_rstream(scene: TlsScene) -> None:
     within_deadline(scenario())
 
 
+def test_stream_clients_are_told_what_is_advertised_for_tls(tmp_path: Path) -> None:
+    settings = {"streams__advertised_host": "plain.example.com", "streams__advertised_tls_port": 6001}
+    with (
+        tls_scene(tmp_path, **settings) as scene,
+        RawStreamClient("localhost", scene.broker.stream_tls_port, scene.authority.context()) as client,
+    ):
+        found = client.do(stream_commands.PeerProperties, {}).properties
+    assert (found["advertised_host"], found["advertised_port"]) == ("plain.example.com", "6001")
+
+
 def test_what_the_broker_knows_of_a_connection(scene: TlsScene) -> None:
     with scene.connect() as client, RawClient(scene.broker.host, scene.broker.port) as plain:
         client.log_in()
         plain.log_in()
         ciphers = scene.broker.call(
             lambda node: sorted(
-                "" if pump.tls is None else f"{pump.tls.protocol} {pump.tls.cipher}" for pump in node._sessions
+                "" if transport.tls is None else f"{transport.tls.protocol} {transport.tls.cipher}"
+                for transport in node._sessions
             )
         )
     assert ciphers[-1].startswith("tlsv1.3 ")

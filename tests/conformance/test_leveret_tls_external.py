@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 from rstream import Producer, SlasMechanism
 
-from leveret.broker.login import Logins
+from leveret.auth.login import Logins
 from leveret.catalog import commands as changes
 from leveret.catalog.passwords import hash_known_password
 from leveret.catalog.records import Permission, User

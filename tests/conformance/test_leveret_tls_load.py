@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from leveret.errors import ConfigError
-from leveret.runtime.tls_pump import SEALED_BYTES
+from leveret.runtime.tls_transport import SEALED_BYTES
 from tests.conformance.authority import Papers
 from tests.conformance.raw_client import PROTOCOL_HEADER, RawClient
 from tests.conformance.tls_scenes import TlsScene, tls_scene
@@ -112,9 +112,9 @@ def test_a_fanout_of_large_messages(scene: TlsScene) -> None:
 
 
 def test_one_who_does_not_read_costs_little(scene: TlsScene) -> None:
-    with opened(scene) as publisher, opened(scene) as sleeper:
-        sleeper.call(1, "queue.declare", queue="q")
-        sleeper.call(1, "basic.consume", queue="q", no_ack=True)
+    with opened(scene) as publisher, opened(scene) as timer:
+        timer.call(1, "queue.declare", queue="q")
+        timer.call(1, "basic.consume", queue="q", no_ack=True)
         publisher.call(1, "confirm.select")
         for number in range(60):
             publisher.publish(1, "", "q", bytes([number]) * MIB)
@@ -122,14 +122,14 @@ def test_one_who_does_not_read_costs_little(scene: TlsScene) -> None:
         while confirmed < 60:
             confirmed = publisher.expect(1, "basic.ack")["delivery_tag"]
         sealed = scene.broker.call(
-            lambda node: max(len(pump._sealed) + pump._outgoing.pending for pump in node._sessions)
+            lambda node: max(len(transport._sealed) + transport._outgoing.pending for transport in node._sessions)
         )
-        waiting = scene.broker.call(lambda node: max(each.outbox.pending() for each in node._sessions.values()))
+        waiting = scene.broker.call(lambda node: max(each.write_buffer.pending() for each in node._sessions.values()))
         assert 0 < sealed < SEALED_BYTES + 1024
-        # A message above what congests an outbox.
+        # A message above what congests an write buffer.
         assert waiting < 2 * MIB
         for number in range(60):
-            assert sleeper.read().body == bytes([number]) * MIB
+            assert timer.read().body == bytes([number]) * MIB
 
 
 def test_one_who_is_cut_off_in_a_record_loses_only_that(scene: TlsScene) -> None:

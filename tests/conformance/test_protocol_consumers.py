@@ -52,6 +52,13 @@ def test_messages_waiting_are_delivered_after_consume_ok(client: RawClient, topo
     assert bodies_of(deliveries(client, 3)) == numbered(3)
 
 
+def test_no_local_is_ignored(client: RawClient, topology: Topology) -> None:
+    queue = topology.queue(client)
+    client.call(1, "basic.consume", queue=queue, no_local=True)
+    client.publish(1, "", queue, b"own")
+    assert client.expect(1, "basic.deliver").body == b"own"
+
+
 def test_a_consumer_without_an_answer(client: RawClient, topology: Topology) -> None:
     queue = topology.queue(client)
     client.send(1, "basic.consume", queue=queue, consumer_tag="me", nowait=True)

@@ -45,6 +45,26 @@ def test_an_unknown_protocol_is_told_the_right_one_and_cut(stranger: RawClient, 
     stranger.expect_eof()
 
 
+@pytest.mark.parametrize(
+    ("header", "version"),
+    [(b"AMQP\x01\x01\x00\x09", (0, 9)), (b"AMQP\x01\x01\x08\x00", (8, 0)), (b"AMQP\x01\x01\x09\x01", (8, 0))],
+)
+def test_clients_of_older_versions_are_served(stranger: RawClient, header: bytes, version: tuple[int, int]) -> None:
+    """In 0-8 channel.open-ok has no field."""
+    stranger.send_bytes(header)
+    start = stranger.expect(0, "connection.start")
+    assert (start["version_major"], start["version_minor"]) == version
+    stranger.start_ok()
+    stranger.tune_ok(stranger.expect(0, "connection.tune"))
+    stranger.call(0, "connection.open", virtual_host="/")
+    stranger.send(1, "channel.open")
+    assert stranger.read_frame().payload == struct.pack(">HH", 20, 11) + (b"" if version == (8, 0) else bytes(4))
+    name = stranger.call(1, "queue.declare", exclusive=True)["queue"]
+    stranger.publish(1, "", name, b"old")
+    stranger.send(1, "basic.get", queue=name, no_ack=True)
+    assert stranger.read().body == b"old"
+
+
 def test_the_header_may_come_in_pieces(stranger: RawClient) -> None:
     for octet in PROTOCOL_HEADER:
         stranger.send_bytes(bytes([octet]))

@@ -157,6 +157,34 @@ def test_consumers_without_acks_have_no_limit(client: RawClient, topology: Topol
     assert held_by(client, 10) == {"one": 10}
 
 
+@pytest.mark.parametrize("same_queue", [False, True])
+def test_a_full_channel_holds_back_consumers_without_acks(
+    client: RawClient, topology: Topology, same_queue: bool
+) -> None:
+    """They use nothing of the channel's limit, but wait while others have used it up."""
+    queue = full_queue(client, topology, 1)
+    client.call(1, "basic.qos", {"prefetch_count": 1, "global": True})
+    consume(client, queue, "one")
+    assert held_by(client, 1) == {"one": 1}
+    other = queue if same_queue else full_queue(client, topology)
+    consume(client, other, "free", no_ack=True)
+    publish_all(client, other, numbered(3))
+    client.expect_quiet()
+    client.call(1, "basic.cancel", consumer_tag="one")
+    client.send(1, "basic.ack", delivery_tag=1)
+    count = 3 if same_queue else 13
+    assert held_by(client, count) == {"free": count}
+
+
+def test_lifting_the_channels_limit_lets_consumers_without_acks_go_on(client: RawClient, topology: Topology) -> None:
+    client.call(1, "basic.qos", {"prefetch_count": 1, "global": True})
+    consume(client, full_queue(client, topology, 1), "one")
+    assert held_by(client, 1) == {"one": 1}
+    consume(client, full_queue(client, topology), "free", no_ack=True)
+    client.expect_quiet()
+    assert held_after(client, 2, 10) == {"free": 10}
+
+
 def test_a_cancelled_consumers_messages_still_use_the_global_limit(client: RawClient, topology: Topology) -> None:
     queue = full_queue(client, topology)
     client.call(1, "basic.qos", {"prefetch_count": 2, "global": True})

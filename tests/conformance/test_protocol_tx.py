@@ -158,6 +158,37 @@ def test_mandatory_messages_return_before_commit_ok(tx: RawClient) -> None:
     tx.expect(1, "tx.commit-ok")
 
 
+@pytest.mark.parametrize("exchange_type", ["", "fanout", "headers"], ids=["default", "fanout", "headers"])
+def test_mandatory_messages_return_if_their_queue_is_gone_at_commit(
+    client: RawClient, tx: RawClient, topology: Topology, exchange_type: str
+) -> None:
+    queue = topology.queue(client)
+    exchange = topology.exchange(client, exchange_type) if exchange_type else ""
+    if exchange:
+        client.call(1, "queue.bind", queue=queue, exchange=exchange)
+    for body, mandatory in ((b"back", True), (b"gone", False), (b"back too", True)):
+        tx.publish(1, exchange, queue, body, mandatory=mandatory)
+    tx.expect_quiet()
+    client.call(1, "queue.delete", queue=queue)
+    tx.send(1, "tx.commit")
+    returned = [tx.expect(1, "basic.return") for _ in range(2)]
+    assert [method.body for method in returned] == [b"back", b"back too"]
+    assert (returned[0]["reply_code"], returned[0]["reply_text"]) == (312, "NO_ROUTE")
+    tx.expect(1, "tx.commit-ok")
+
+
+def test_mandatory_messages_do_not_return_if_one_of_their_queues_is_left(
+    client: RawClient, tx: RawClient, topology: Topology
+) -> None:
+    exchange = topology.exchange(client, "fanout")
+    gone, left = topology.bound_queue(client, exchange, ""), topology.bound_queue(client, exchange, "")
+    tx.publish(1, exchange, "", b"kept", mandatory=True)
+    tx.expect_quiet()
+    client.call(1, "queue.delete", queue=gone)
+    tx.call(1, "tx.commit")
+    assert drain(client, left) == [b"kept"]
+
+
 def test_gets_are_not_part_of_the_transaction(client: RawClient, tx: RawClient, topology: Topology) -> None:
     queue = topology.queue(tx, exclusive=False)
     publish_all(client, queue, [b"a"])

@@ -71,7 +71,7 @@ def test_a_binding_without_a_key_and_one_to_an_exchange(admin: Admin) -> None:
 
 @pytest.mark.parametrize("kind", ["classic", "quorum", "stream"])
 def test_a_queue_of_a_type(admin: Admin, api: Api, kind: str) -> None:
-    if kind == "quorum" and api.get("/overview").body.get("product_name", "").lower() == "leveret":
+    if kind == "quorum" and "leveret_version" in api.get("/overview").body:
         pytest.skip("quorum queues are not built yet")
     assert admin("declare", "queue", f"name=of-{kind}", f"queue_type={kind}") == "queue declared"
     found = api.get(f"/queues/%2F/of-{kind}").body

@@ -175,6 +175,9 @@ def test_binding_to_a_topic_exchange_asks_for_the_key(
 def test_binding_exchanges_asks_for_the_key_of_the_source(
     crowd: Crowd, source: str, destination: str, allowed: bool
 ) -> None:
+    """RabbitMQ does not ask for the destination's, so that keys which are not allowed there get in. Leveret does."""
+    if allowed and not ORACLE_IS_TARGET:
+        pytest.skip("tests/conformance/test_leveret_forwarding.py has what holds here")
     fields = {"source": source, "destination": destination, "routing_key": "other"}
     refusal = refusal_of(crowd, "by-topic", Case("", "exchange.bind", fields), "")
     assert refusal == (None if allowed else (403, topic_text("other", "by-topic")))

@@ -4,6 +4,7 @@ It runs interpreted, because compiled code cannot be changed from outside. A bre
 Leveret is imported or, if it names a part of Leveret, to that part. What can be broken without a change of code is
 elsewhere: `storage.sync = false`, and a disk that lies (faults.py)."""
 
+import errno
 import os
 import runpy
 import sys
@@ -32,10 +33,12 @@ def _without_errors(sync: Callable[[int], None]) -> Callable[[int], None]:
 
 def forget_deliveries() -> None:
     """A broker that starts again believes that nobody ever got anything."""
-    from leveret.core.queue import ClassicQueue
-    from leveret.core.rebuild import QueueBook
+    from leveret.core.log.rebuild import QueueBook
+    from leveret.core.queue.classic_queue import ClassicQueue
 
     restore = ClassicQueue.restore
+    # What the log knows of deliveries is in the slots of the book already.
+    QueueBook.deliveries = lambda book, position: 0
 
     def forgetful(queue: ClassicQueue, book: QueueBook, all_seen: bool) -> None:
         book.handed = 0
@@ -46,21 +49,21 @@ def forget_deliveries() -> None:
 
 def forget_keys() -> None:
     """A broker that starts again believes that it has seen no message before."""
-    from leveret.core.dedup import Window
+    from leveret.core.queue.dedup import DedupWindow
 
-    Window.restore = lambda window, found, now: set()
+    DedupWindow.restore = lambda window, found, now: set()
 
 
 def keep_originals() -> None:
     """A message that goes to another queue is in the log of both."""
-    from leveret.core.queue import ClassicQueue
+    from leveret.core.queue.classic_queue import ClassicQueue
 
     ClassicQueue.letter_sent = lambda queue, letter: 0
 
 
 def release_early() -> None:
     """Delayed messages go on their way before their time."""
-    from leveret.core import delays
+    from leveret.core.queue import delays
 
     due_of = delays.due_of
     delays.due_of = lambda position: due_of(position) - 150
@@ -100,8 +103,33 @@ def skip_messages() -> None:
     StreamConsumer.send = careless
 
 
+def ignore_write_errors() -> None:
+    """A failed write counts as done."""
+    from leveret.runtime import pure_disk
+
+    write_at = pure_disk.write_at
+    pure_disk.write_at = lambda *arguments: write_at(*arguments) and 0
+
+
+def take_shortage_for_damage() -> None:
+    """A segment that cannot be opened just now is read as one with nothing in it."""
+    open_really = os.open
+
+    def careless(path: str | os.PathLike[str], flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        try:
+            return open_really(path, flags, mode, dir_fd=dir_fd)
+        except OSError as error:
+            if error.errno != errno.EMFILE or not os.fspath(path).endswith(".segment") or flags & os.O_ACCMODE:
+                raise
+            return open_really(os.devnull, flags)
+
+    os.open = careless  # type: ignore[assignment]
+
+
 BREAKAGES: Final[dict[str, Callable[[], None]]] = {
     "ignore-sync-errors": ignore_sync_errors,
+    "ignore-write-errors": ignore_write_errors,
+    "take-shortage-for-damage": take_shortage_for_damage,
     "forget-deliveries": forget_deliveries,
     "break-rules": break_rules,
     "forget-producers": forget_producers,

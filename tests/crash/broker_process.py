@@ -16,6 +16,8 @@ from tests.conformance.server_process import end_process, free_port, kill_proces
 # A boot after a crash reads a few MiB; the rest is for a busy machine.
 BOOT_S_MAX: Final = 30.0
 # Any free ones, unless a test wants another: several brokers run side by side.
+# Segments of streams are as short as tests want them.
+SMALL_STREAMS: Final = {"streams": {"segment_bytes_min": 1}}
 OTHER_PORTS: Final = {"stream_port": 0, "management_port": 0, "metrics_port": 0}
 
 Settings = Mapping[str, Mapping[str, object]]
@@ -59,7 +61,8 @@ class BrokerProcess:
 
     def configure(self, settings: Settings) -> None:
         """For the next start."""
-        self._config.write_text(toml_of({**settings, "listen": {**OTHER_PORTS, **settings.get("listen", {})}}))
+        listen = {**OTHER_PORTS, **settings.get("listen", {})}
+        self._config.write_text(toml_of({**SMALL_STREAMS, **settings, "listen": listen}))
 
     def spawn(self) -> None:
         """Starts a process and does not wait for it."""

@@ -18,10 +18,10 @@ import pika
 
 from leveret.broker.broker import Broker as Desk
 from leveret.broker.recovery import recover
-from leveret.catalog.commands import Command, DeleteUser, PutUser, PutVhost, SkipQueueIds, decode_command
+from leveret.catalog.commands import Command, DeleteUser, PutUser, PutVhost, SkipQueueIds, SuspendUser, decode_command
 from leveret.catalog.records import User, Vhost
 from leveret.catalog.snapshot import snapshot
-from leveret.core.queue import ClassicQueue
+from leveret.core.queue.classic_queue import ClassicQueue
 from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
 from leveret.storage.damage import Damage
@@ -200,7 +200,9 @@ class Specimen:
     def files_of(root: Path) -> dict[str, bytes]:
         # What is not read again, such as the log of changes, cannot be damaged.
         kept = [path for path in sorted(root.rglob("*")) if path.is_file() and path.parent.name != "audit"]
-        paths = [path for path in kept if path.name != "lock"]
+        # Without the manifest, which knows more than the log itself: what is judged here is what the log tells. And
+        # each of these is a copy. What a manifest adds is tests/unit/storage/test_missing.py's.
+        paths = [path for path in kept if path.name not in ("lock", "manifest")]
         return {str(path.relative_to(root)): path.read_bytes() for path in paths}
 
     @property
@@ -283,13 +285,14 @@ class Opened:
 def open_directory(root: Path) -> Opened:
     """Recovers a directory as a start does, reads every message, and lets it go as a kill does."""
     store = Store(root, StoreSettings(SEGMENT_BYTES), lambda: 1)
-    desk = Desk(Dice(), Clock(), store)
+    channel_session = Desk(Dice(), Clock(), store)
     try:
-        recover(desk)
-        # Which ids are free is no part of what exists.
-        commands = [command for command in snapshot(desk.catalog) if not isinstance(command, SkipQueueIds)]
+        recover(channel_session)
+        # Which ids are free is no part of what exists, nor who waits for an operator since commands were lost.
+        others = (SkipQueueIds, SuspendUser)
+        commands = [command for command in snapshot(channel_session.catalog) if not isinstance(command, others)]
         opened = Opened(root, list(store.damages), [], {}, {}, commands)
-        for vhost, live in desk.vhosts.items():
+        for vhost, live in channel_session.vhosts.items():
             for queue in live.queues.values():
                 assert isinstance(queue, ClassicQueue)
                 if queue.record.id:
@@ -298,7 +301,7 @@ def open_directory(root: Path) -> Opened:
                     # What its rules have sent off at once is still its own.
                     found += [
                         Kept(letter.position, letter.deliveries, letter.message.address, letter.message.body)
-                        for letter in desk.office.take_letters()
+                        for letter in channel_session.office.take_letters()
                     ]
                     if found:
                         # What was handed out before goes first, so damage of such a note changes the order.
@@ -309,7 +312,7 @@ def open_directory(root: Path) -> Opened:
             opened.keys |= {owner: set(window.keys) for owner, window in windows if window is not None and window.keys}
         return opened
     finally:
-        desk.close()
+        channel_session.close()
         store.abandon()
 
 
@@ -329,8 +332,11 @@ def _drained(queue: ClassicQueue, store: Store, opened: Opened) -> list[Kept]:
             with store.journal.segments[number].path.open("rb") as file:
                 octets = os.pread(file.fileno(), size, offset)
             buffer[place : place + len(octets)] = octets
+        for extent in range(len(load.extents)):
+            load.was_read(extent)
         load.finish(buffer, store.journal.segments)
-        opened.unreadable += [(location >> 32, location & 0xFFFFFFFF) for location in load.damaged]
+        locations = [load.slot(i)[1] for i in load.lost]
+        opened.unreadable += [(location >> 32, location & 0xFFFFFFFF) for location in locations]
         queue.finish_load(load)
     if queue.delays is not None:
         found += [Kept(position, 0, b"", b"") for position, _, _ in queue.delays.waiting(0, queue.delays.count)]

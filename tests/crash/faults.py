@@ -23,15 +23,22 @@ WORDS: Final = (
     "short_every",
     "sync_delay_ms",
     "sync_hangs",
+    "sync_error",
     "syncs_fail",
     "sync_lies",
     "write_lies",
+    "bad_inode",
+    "bad_start",
+    "bad_end",
+    "open_error",
     "sync_count",
     "sync_failed_count",
     "sync_hung_count",
     "write_count",
     "write_failed_count",
     "write_short_count",
+    "read_failed_count",
+    "open_failed_count",
 )
 
 
@@ -45,7 +52,9 @@ class FaultyDisk:
         directory.mkdir(parents=True, exist_ok=True)
         shim, control = directory / "shim.so", directory / "control"
         subprocess.run(
-            ["gcc", "-O1", "-shared", "-fPIC", "-o", str(shim), str(_SOURCE), "-ldl", "-lpthread"], check=True
+            # What it calls of its own must not go through another library that is preloaded, too.
+            ["gcc", "-O1", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", str(shim), str(_SOURCE), "-ldl", "-lpthread"],
+            check=True,
         )
         control.write_bytes(bytes(8 * len(WORDS)))
         with control.open("r+b") as file:
@@ -65,6 +74,11 @@ class FaultyDisk:
 
     def __setitem__(self, word: str, value: int) -> None:
         struct.pack_into("=q", self._words, 8 * WORDS.index(word), value)
+
+    def spoil(self, path: Path | None, start: int, end: int) -> None:
+        """The disk cannot read this range of the file, or of every file."""
+        self["bad_inode"] = 0 if path is None else path.stat().st_ino
+        self["bad_start"], self["bad_end"] = start, end
 
     def mend(self) -> None:
         """No faults any more; what hangs goes on. The counts stay."""

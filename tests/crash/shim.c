@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,16 +23,20 @@
 
 /* The order is that of WORDS in faults.py. */
 struct control {
-    volatile int64_t sync_fails_at;    /* the so-manieth sync from now fails with EIO; 0: none */
+    volatile int64_t sync_fails_at;    /* the so-manieth sync from now fails; 0: none */
     volatile int64_t write_room_bytes; /* ENOSPC when so many more bytes are written; -1: never */
     volatile int64_t short_every;      /* every so-manieth write takes only half; 0: none */
     volatile int64_t sync_delay_ms;
     volatile int64_t sync_hangs; /* not 0: a sync does not return */
-    volatile int64_t syncs_fail; /* not 0: every sync fails with EIO */
+    volatile int64_t sync_error; /* the errno of a sync that fails; 0: EIO */
+    volatile int64_t syncs_fail; /* not 0: every sync fails */
     volatile int64_t sync_lies;  /* not 0: a sync claims success and does nothing */
     volatile int64_t write_lies; /* not 0: a write claims success and does nothing */
+    volatile int64_t bad_inode, bad_start, bad_end; /* EIO for this range of the file; inode 0: of every file */
+    volatile int64_t open_error; /* not 0: a file that is only to be read cannot be opened, with this error */
     volatile int64_t sync_count, sync_failed_count, sync_hung_count;
     volatile int64_t write_count, write_failed_count, write_short_count;
+    volatile int64_t read_failed_count, open_failed_count;
 };
 
 /* What was written to a file since its last good sync. */
@@ -54,6 +59,10 @@ static int (*real_fdatasync)(int);
 static int (*real_fallocate)(int, int, off_t, off_t);
 static int (*real_posix_fallocate)(int, off_t, off_t);
 static int (*real_ftruncate)(int, off_t);
+static ssize_t (*real_read)(int, void *, size_t);
+static ssize_t (*real_pread)(int, void *, size_t, off_t);
+static ssize_t (*real_preadv)(int, const struct iovec *, int, off_t);
+static int (*real_open)(const char *, int, ...);
 
 __attribute__((constructor)) static void find_everything(void) {
     real_write = dlsym(RTLD_NEXT, "write");
@@ -65,6 +74,10 @@ __attribute__((constructor)) static void find_everything(void) {
     real_fallocate = dlsym(RTLD_NEXT, "fallocate64");
     real_posix_fallocate = dlsym(RTLD_NEXT, "posix_fallocate64");
     real_ftruncate = dlsym(RTLD_NEXT, "ftruncate64");
+    real_read = dlsym(RTLD_NEXT, "read");
+    real_pread = dlsym(RTLD_NEXT, "pread64");
+    real_preadv = dlsym(RTLD_NEXT, "preadv64");
+    real_open = dlsym(RTLD_NEXT, "open64");
     directory = getenv("LEVERET_FAULT_DIRECTORY");
     const char *path = getenv("LEVERET_FAULT_CONTROL");
     if (!directory || !path) return;
@@ -220,7 +233,7 @@ static int synced(int fd, int (*real_sync)(int)) {
     if (fails) {
         __sync_add_and_fetch(&control->sync_failed_count, 1);
         settle_written(fd, 1);
-        errno = EIO;
+        errno = control->sync_error ? (int)control->sync_error : EIO;
         return -1;
     }
     if (control->sync_lies) return 0;
@@ -259,3 +272,69 @@ int ftruncate64(int fd, off_t size) {
 }
 
 int ftruncate(int fd, off_t size) { return ftruncate64(fd, size); }
+
+/* Whether the disk cannot read something in this range of the file. */
+static int is_bad(int fd, off_t at, size_t size) {
+    if (!control || control->bad_end <= control->bad_start) return 0;
+    if (at >= control->bad_end || at + (off_t)size <= control->bad_start || !is_target(fd)) return 0;
+    struct stat found;
+    if (fstat(fd, &found) || !S_ISREG(found.st_mode)) return 0;
+    if (control->bad_inode && control->bad_inode != (int64_t)found.st_ino) return 0;
+    __sync_add_and_fetch(&control->read_failed_count, 1);
+    errno = EIO;
+    return 1;
+}
+
+ssize_t read(int fd, void *octets, size_t size) {
+    if (!real_read) real_read = dlsym(RTLD_NEXT, "read");
+    if (control && control->bad_end > control->bad_start && is_bad(fd, lseek(fd, 0, SEEK_CUR), size)) return -1;
+    return real_read(fd, octets, size);
+}
+
+ssize_t pread64(int fd, void *octets, size_t size, off_t at) {
+    if (!real_pread) real_pread = dlsym(RTLD_NEXT, "pread64");
+    return is_bad(fd, at, size) ? -1 : real_pread(fd, octets, size, at);
+}
+
+ssize_t pread(int fd, void *octets, size_t size, off_t at) { return pread64(fd, octets, size, at); }
+
+ssize_t preadv64(int fd, const struct iovec *pieces, int count, off_t at) {
+    size_t size = 0;
+    for (int i = 0; i < count; i++) size += pieces[i].iov_len;
+    return is_bad(fd, at, size) ? -1 : real_preadv(fd, pieces, count, at);
+}
+
+ssize_t preadv(int fd, const struct iovec *pieces, int count, off_t at) { return preadv64(fd, pieces, count, at); }
+
+ssize_t preadv64v2(int fd, const struct iovec *pieces, int count, off_t at, int flags) {
+    if (flags && is_target(fd)) { errno = EOPNOTSUPP; return -1; }
+    return preadv64(fd, pieces, count, at);
+}
+
+ssize_t preadv2(int fd, const struct iovec *pieces, int count, off_t at, int flags) {
+    return preadv64v2(fd, pieces, count, at, flags);
+}
+
+int open64(const char *path, int flags, ...) {
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    if (control && control->open_error && (flags & O_ACCMODE) == O_RDONLY && !(flags & O_DIRECTORY)
+        && !strncmp(path, directory, directory_length) && path[directory_length] == '/') {
+        __sync_add_and_fetch(&control->open_failed_count, 1);
+        errno = (int)control->open_error;
+        return -1;
+    }
+    /* Other libraries open files before the constructor has run. */
+    if (!real_open) real_open = dlsym(RTLD_NEXT, "open64");
+    return real_open(path, flags, mode);
+}
+
+int open(const char *path, int flags, ...) {
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    return open64(path, flags, mode);
+}

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import pytest
 
-from leveret.core.records import sealed
-from leveret.core.scan import Scan
+from leveret.core.log.records import sealed
+from leveret.core.log.scan import Scan
 from leveret.errors import StartupError
 from leveret.runtime.files import DirectoryLock
 from leveret.storage import catalog_log, damage, layout, recovery, segment_files, survey

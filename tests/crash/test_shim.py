@@ -1,5 +1,6 @@
 """The faulty disk itself: each fault does what it says, to files below its directory and to no others."""
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -98,3 +99,29 @@ def test_lies(disk: FaultyDisk, target: Path) -> None:
     disk["write_lies"] = 1
     assert outcome(disk, target / "file", "print(os.write(fd, b'abc'))") == "3"
     assert (target / "file").read_bytes() == b""
+
+
+def test_a_range_of_one_file_cannot_be_read(disk: FaultyDisk, target: Path) -> None:
+    (target / "file").write_bytes(b"0123456789" * 10)
+    (target / "other").write_bytes(b"0123456789" * 10)
+    disk.spoil(target / "file", 20, 25)
+    script = """
+print(os.pread(fd, 20, 0) == b'0123456789' * 2, tried(os.pread, fd, 1, 24), os.pread(fd, 3, 25))
+print(tried(os.preadv, fd, [bytearray(8)], 15), tried(lambda: open(sys.argv[1], 'rb').read()))
+"""
+    bad = "Input/output error"
+    assert outcome(disk, target / "file", script).splitlines() == [f"True {bad} b'567'", f"{bad} {bad}"]
+    assert disk["read_failed_count"] == 3
+    assert outcome(disk, target / "other", "print(len(os.pread(fd, 100, 0)))") == "100"
+    disk.mend()
+    assert outcome(disk, target / "file", "print(len(os.pread(fd, 100, 0)))") == "100"
+
+
+def test_files_cannot_be_opened_for_reading(disk: FaultyDisk, target: Path, tmp_path: Path) -> None:
+    (target / "file").write_bytes(b"x")
+    (tmp_path / "elsewhere").write_bytes(b"x")
+    disk["open_error"] = errno.EMFILE
+    script = "print(tried(os.open, sys.argv[1], os.O_RDONLY), tried(open, sys.argv[1], 'rb'))"
+    assert outcome(disk, target / "file", script) == "Too many open files Too many open files"
+    assert "Too many" not in outcome(disk, tmp_path / "elsewhere", script)
+    assert disk["open_failed_count"] == 2

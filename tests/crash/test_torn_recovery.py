@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leveret.core.records import command_record, sealed
+from leveret.core.log.records import command_record, sealed
 from leveret.storage.file_head import SEGMENT, file_salt
 from tests.crash.corruption import HEAD_BYTES, MESSAGE, Specimen, make_specimens
 from tests.crash.test_corruption import interrupt, salt_of

@@ -80,6 +80,14 @@ class Volume:
             _run(*self.prefix, "mount", "-t", self.kind, "-o", f"size={self.size_bytes}", self.kind, str(self.path))
         self.is_mounted = True
 
+    def limit(self, free_bytes: int, free_files: int) -> None:
+        """Leaves so much room in a tmpfs, beside what is in it now; while it is in use."""
+        assert self.kind == "tmpfs", "only a tmpfs can be made smaller"
+        found = os.statvfs(self.seen_from_here)
+        size = (found.f_blocks - found.f_bfree) * found.f_frsize + free_bytes
+        files = found.f_files - found.f_ffree + free_files
+        _run(*self.prefix, "mount", "-o", f"remount,size={size},nr_inodes={files}", str(self.path))
+
     def unmount(self) -> None:
         """The processes that used it must be dead; the kernel may still be busy burying them."""
         deadline = time.monotonic() + _UNMOUNT_S_MAX

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from leveret.broker.vhost import octets
+from leveret.core.codec.names import name_octets
 from tests.conformance.raw_client import PROTOCOL_HEADER, Method
 from tests.fuzz.frames import handshake, method, publish, said
 from tests.fuzz.script import NEIGHBOURS_QUEUE
@@ -82,8 +82,8 @@ class Neighbour:
 def check_mirror(bench: Workbench) -> None:
     """The live virtual host is what the catalog says."""
     catalog, live = bench.broker.catalog.topologies["/"], bench.broker.vhosts["/"]
-    assert set(live.queues) == {octets(name) for name in catalog.queues}
-    assert set(live.exchanges) == {octets(name) for name in catalog.exchanges}
+    assert set(live.queues) == {name_octets(name) for name in catalog.queues}
+    assert set(live.exchanges) == {name_octets(name) for name in catalog.exchanges}
     owned = {(record.owner, name) for name, record in catalog.queues.items() if record.owner}
     assert owned == {(owner, name) for owner, names in live.owned.items() for name in names}
     for name, exchange in live.exchanges.items():
@@ -100,7 +100,7 @@ def check_nothing_left(bench: Workbench, line: Line, timers: int) -> None:
     """The connection is gone, and everything of it: consumers, unacked messages, exclusive queues, reply addresses."""
     assert line.ended is not None
     assert line.session.connection_id not in bench.broker.connections
-    assert not line.session.outbox.pending()
+    assert not line.session.write_buffer.pending()
     live = bench.broker.vhosts["/"]
     assert line.session.connection_id not in live.owned
     assert not live.replies

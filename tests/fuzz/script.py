@@ -200,7 +200,7 @@ def write_publish(chooser: Chooser, channel: int) -> bytes:
 
 def write_lying_content(chooser: Chooser, channel: int) -> bytes:
     """A publish whose content is not what its header says."""
-    size = chooser.pick([0, 1, 5, 4096, 128 * 1024 * 1024, 128 * 1024 * 1024 + 1, 2**63 - 1, 2**64 - 1])
+    size = chooser.pick([0, 1, 5, 4096, 16 * 1024 * 1024, 16 * 1024 * 1024 + 1, 2**63 - 1, 2**64 - 1])
     raw = chooser.pick(
         [b"\x00\x00", b"", b"\x00", b"\x00\x01", b"\xff\xfe", b"\x20\x00\xff\xff\xff\xff", b"\x80\x00\xff"]
     )

@@ -233,8 +233,8 @@ def test_nothing_is_left(ground: Ground) -> None:
     """The last one: after all that, deleting what there is leaves nothing behind."""
     ground.api.get("/queues/%2F/q/get?count=2")
     clear(ground.api)
-    assert ground.broker.call(lambda node: len(node.checkouts)) == 0
-    assert ground.broker.call(lambda node: len(node.broker.borrowers)) == 0
+    assert ground.broker.call(lambda node: len(node.http_leases)) == 0
+    assert ground.broker.call(lambda node: len(node.broker.movers)) == 0
     left = ground.broker.call(lambda node: {name: len(vhost.queues) for name, vhost in node.broker.vhosts.items()})
     assert left == {"/": 0, QUIET: 1}
     assert ground.broker.call(lambda node: len(node.broker.connections)) == 1

@@ -149,7 +149,7 @@ def test_refusal(case: str, step: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "octets", [b"HTTP/1.1", b"AMQP\x00\x01\x00\x00", b"AMQP\x01\x01\x00\x09", b"AMQPX", b"\x16\x03\x01"]
+    "octets", [b"HTTP/1.1", b"AMQP\x00\x01\x00\x00", b"AMQP\x01\x01\x00\x0a", b"AMQPX", b"\x16\x03\x01"]
 )
 @pytest.mark.parametrize("step", [1, 100])
 def test_another_protocol(octets: bytes, step: int) -> None:

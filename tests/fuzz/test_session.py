@@ -100,7 +100,7 @@ def test_time_passes_while_they_talk(data: st.DataObject, seconds: float) -> Non
 @effort(100)
 @given(st.data(), st.lists(st.integers(0, 300), min_size=1, max_size=30))
 def test_a_client_that_reads_in_bits(data: st.DataObject, bites: list[int]) -> None:
-    """The outbox is never empty while the session runs; what comes out in the end is what a quick reader gets."""
+    """The write buffer is never empty while the session runs; what comes out in the end is what a quick reader gets."""
     stream = write_session(DrawChooser(data))
     step = len(stream) // len(bites) + 1
     with Workbench() as bench:

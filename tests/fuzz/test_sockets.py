@@ -28,7 +28,7 @@ MIB = 1024 * 1024
 # What a request and its answer may take on a machine that does other things as well.
 PROMPT_S = 3.0
 WAIT_S_MAX = 20.0
-# As in core.outbox: what congests an outbox, and what floods it.
+# As in core.codec.write_buffer: what congests an write buffer, and what floods it.
 CONGESTED_BYTES, FLOODED_BYTES = 262144, 16 * MIB
 RECEIVED_BYTES = 262144
 
@@ -105,7 +105,7 @@ def ready(broker: Broker, name: str) -> int:
 
 def waiting(broker: Broker) -> list[int]:
     """How many octets wait for each connection."""
-    return broker.call(lambda node: [each.outbox.pending() for each in node.broker.connections.values()])
+    return broker.call(lambda node: [each.write_buffer.pending() for each in node.broker.connections.values()])
 
 
 def memory() -> int:
@@ -238,7 +238,8 @@ def test_a_silent_client_is_dropped_and_what_it_held_returns(broker: Broker) -> 
 
 
 def test_consumers_that_do_not_read(broker: Broker) -> None:
-    """Without a prefetch limit each is sent only what its outbox takes; the rest waits in the queue, in one copy."""
+    """Without a prefetch limit each is sent only what its write buffer takes; the rest waits in the queue, in one
+    copy."""
     count, size, queues = 600, 65536, [f"slow{number}" for number in range(8)]
     with Neighbour(broker) as neighbour, ExitStack() as stack:
         publisher = stack.enter_context(RawClient(broker.host, broker.port)).log_in()

@@ -1,8 +1,8 @@
 """The real broker and its real sessions in one thread, without sockets and with time that only moves when told.
 
-A Line takes the place of the network's pump: what the client says goes into the session in chunks, what the session
-writes is gathered in `heard`. The chunk's buffer is overwritten after each call, so that whoever still points into it
-reads rubbish. Errors that leave a session, and errors in the log, fail the test."""
+A Line takes the place of the network's transport: what the client says goes into the session in chunks, what the
+session writes is gathered in `heard`. The chunk's buffer is overwritten after each call, so that whoever still points
+into it reads rubbish. Errors that leave a session, and errors in the log, fail the test."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, Self
 
+from leveret.auth.identity import CatalogUser, Identity
 from leveret.broker.broker import Broker
-from leveret.broker.identity import CatalogUser, Identity
 from leveret.broker.topology import Topology
-from leveret.core.contract import Queue
+from leveret.core.queue.contract import Queue
 from leveret.errors import LoginRefused
 from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
-from leveret.runtime.network import RECEIVE_BYTES, Switchboard
+from leveret.runtime.network import RECEIVE_BYTES, SocketHub
 from leveret.session.session import Session
 from leveret.session.settings import SessionSettings
 from tests.conformance.raw_client import Method
@@ -122,7 +122,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class Line:
-    """One client's connection. To the session it is the pump, to the test the client's end."""
+    """One client's connection. To the session it is the transport, to the test the client's end."""
 
     def __init__(self, bench: Workbench, settings: SessionSettings) -> None:
         self._bench = bench
@@ -140,12 +140,12 @@ class Line:
         self._inbox: deque[bytes] = deque()
         self._drain_timer: asyncio.TimerHandle | None = None
         self.session = Session(bench.broker, bench.topology, settings, bench.board, self)  # type: ignore[arg-type]
-        self.session.outbox.owner = self
+        self.session.write_buffer.owner = self
 
     @property
     def flooded(self) -> bool:
-        """Whether the pump would not read because the client does not."""
-        return bool(self.session.outbox.flooded())
+        """Whether the transport would not read because the client does not."""
+        return bool(self.session.write_buffer.flooded())
 
     # ---- the client
 
@@ -192,7 +192,7 @@ class Line:
             buffer[: len(chunk)] = b"\xaa" * len(chunk)
         self._bench.board.kick()
 
-    # ---- the pump, as a session and the switchboard know it
+    # ---- the transport, as a session and the socket hub know it
 
     def pause_reading(self, *_: int) -> None:
         self.reading = False
@@ -205,20 +205,20 @@ class Line:
     def flush(self) -> None:
         if self.ended is not None:
             return
-        outbox = self.session.outbox
-        while (views := outbox.views(64)) and self.window != 0:
+        write_buffer = self.session.write_buffer
+        while (views := write_buffer.views(64)) and self.window != 0:
             for view in views:
                 octets = bytes(view if self.window is None else view[: self.window])
                 self.heard += octets
                 if self.window is not None:
                     self.window -= len(octets)
                 # One at a time: the views of later pieces stay valid.
-                outbox.sent(len(octets))
+                write_buffer.sent(len(octets))
                 if len(octets) < len(view):
                     break
-        if outbox.calm_down():
+        if write_buffer.calm_down():
             self.session.calmed()
-        if self.closing and not outbox.pending():
+        if self.closing and not write_buffer.pending():
             self._drop("closed")
 
     def close(self) -> None:
@@ -239,8 +239,8 @@ class Line:
         self._inbox.clear()
         if self._drain_timer is not None:
             self._drain_timer.cancel()
-        self.session.outbox.owner = None
-        self.session.outbox.discard()
+        self.session.write_buffer.owner = None
+        self.session.write_buffer.discard()
         self.session.lost(reason)
         self._bench.board.kick()
 
@@ -258,7 +258,7 @@ class Workbench:
         # The last events are kept, which would look as if something gathered.
         self.broker.events._ring = deque(maxlen=8)
         self.topology = Topology(self.broker)
-        self.board = Switchboard(self.loop)
+        self.board = SocketHub(self.loop)
         self._failures: list[dict[str, Any]] = []
         self.loop.set_exception_handler(lambda _, context: self._failures.append(context))
         self._log_keeper = LogKeeper()

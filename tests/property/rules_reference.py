@@ -43,7 +43,7 @@ class Note:
     # How often it came back.
     returns: int = 0
     # It was rejected, but must be read from disk before it can leave as a letter.
-    doomed: bool = False
+    rejected_on_disk: bool = False
     # The step in which it arrived: it may go past the rules, straight to a consumer.
     step: int = -1
 
@@ -111,7 +111,21 @@ class ReferenceQueue:
     def answer(self, note: Note, key: str | None, now: int) -> int:
         if key is not None and self.window is not None and self.window.has(key, now):
             return KNOWN
-        return REFUSED if self.terms.overflow != DROP_HEAD and self.is_over(1, note.size) else ACCEPTED
+        if self.terms.overflow == DROP_HEAD:
+            return ACCEPTED
+        # What is delayed counts like what is ready.
+        waiting = [other.size for _, _, other in self.delayed]
+        return REFUSED if self.is_over(len(waiting) + 1, sum(waiting) + note.size) else ACCEPTED
+
+    def may_wait(self, note: Note) -> bool:
+        """Whether a queue that drops its head lets this one be delayed."""
+        terms = self.terms
+        if terms.overflow != DROP_HEAD:
+            return True
+        if terms.length is not None and len(self.delayed) >= terms.length:
+            return False
+        waiting = sum(other.size for _, _, other in self.delayed)
+        return terms.octets is None or waiting + note.size <= terms.octets
 
     def arrive(self, note: Note, now: int, step: int) -> None:
         """At the tail of its priority."""
@@ -157,7 +171,7 @@ class ReferenceQueue:
     def reasons(self, now: int) -> set[int]:
         """Why the head must leave; empty if it may stay."""
         note = self.ready[0]
-        if note.doomed:
+        if note.rejected_on_disk:
             return {REJECTED}
         found = set()
         if self.terms.overflow == DROP_HEAD and self.is_over():

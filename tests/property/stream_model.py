@@ -55,6 +55,13 @@ class Known:
     consumers: dict[bytes, int] = field(default_factory=dict)
 
 
+def properties_of(flags: int, dice: Random) -> bytes:
+    """What the broker itself could have written there: others are damage."""
+    if flags == 0:
+        return dice.choice([b"\x00\x00", b"\x00\x80\x1b" + dice.randbytes(27)])
+    return b"" if flags == 1 else dice.randbytes(5)
+
+
 class StreamModel:
     def __init__(self, root: Path, dice: Random) -> None:
         self.dice = dice
@@ -91,7 +98,7 @@ class StreamModel:
             count, flags = dice.choice([(1, 0), (1, 0), (1, 1), (3, 2)])
             value = dice.choice(VALUES)
             self.bench.now += dice.choice([0, 0, 1, 500, -300])
-            properties = dice.randbytes(dice.choice([2, 2, 30]))
+            properties = properties_of(flags, dice)
             offset = self.bench.append(body, value, count, flags, properties)
             assert offset == self.next_offset, "offsets are given without a hole"
             stamp = self.bench.log.last_stamp

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.core.amqp10 import from_amqp10, to_amqp10
-from leveret.core.field_types import Int8, Int16, Int64, Timestamp, UInt8, UInt16, UInt32
-from leveret.core.properties import encode_properties, parse_properties
+from leveret.core.codec.amqp10 import from_amqp10, to_amqp10
+from leveret.core.codec.field_types import Int8, Int16, Int64, Timestamp, UInt8, UInt16, UInt32
+from leveret.core.codec.properties import encode_properties, parse_properties
 
 short = st.text(max_size=60)
 scalars = st.one_of(

@@ -88,12 +88,12 @@ def test_the_window_is_what_the_model_says(steps: list[Step]) -> None:
             bench.feed(give_back(name))
             model.give_back(name)
         elif what == "forget" and name in messages:
-            bench.lane.forget(messages[name])
+            bench.codec.forget(messages[name])
             if messages[name].tag in model.waiting:
                 model.forgotten.add(messages[name].tag)
         elif what == "take":
-            settled += [(message.message_id.decode(), outcome(message)) for message in bench.lane.take_settled()]
-            strays += len(bench.lane.take_strays())
+            settled += [(message.message_id.decode(), outcome(message)) for message in bench.codec.take_settled()]
+            strays += len(bench.codec.take_strays())
         elif what in ("ack", "nack"):
             frames = ack(tag, multiple) if what == "ack" else nack(tag, multiple)
             makes_sense = model.answer(tag, multiple, "confirmed" if what == "ack" else "refused")
@@ -103,11 +103,11 @@ def test_the_window_is_what_the_model_says(steps: list[Step]) -> None:
             except HardError:
                 assert not makes_sense
         waits = [name for tag, name in model.waiting.items() if tag not in model.forgotten]
-        assert bench.lane.unconfirmed_bytes == sum(len(messages[name].body) for name in waits)
-        assert len(bench.lane.unconfirmed) == len(model.waiting)
-        assert all(tag >= bench.lane.lowest for tag in model.waiting)
-    settled += [(message.message_id.decode(), outcome(message)) for message in bench.lane.take_settled()]
-    strays += len(bench.lane.take_strays())
+        assert bench.codec.unconfirmed_bytes == sum(len(messages[name].body) for name in waits)
+        assert len(bench.codec.unconfirmed) == len(model.waiting)
+        assert all(tag >= bench.codec.lowest for tag in model.waiting)
+    settled += [(message.message_id.decode(), outcome(message)) for message in bench.codec.take_settled()]
+    strays += len(bench.codec.take_strays())
     assert (settled, strays) == (model.settled, model.strays)
-    left = [message.message_id.decode() for message in bench.lane.abandon()]
+    left = [message.message_id.decode() for message in bench.codec.abandon()]
     assert left == [name for tag, name in sorted(model.waiting.items()) if tag not in model.forgotten]

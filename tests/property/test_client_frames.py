@@ -65,9 +65,9 @@ class Scene:
     def __init__(self) -> None:
         self.bench = Bench(4096, confirming=True)
         other = self.bench.add_lane(2)
-        lanes = {1: self.bench.lane, 2: other}
-        self.sinks = {
-            (number, tag): self.bench.add_sink(tag, lane) for number, lane in lanes.items() for tag in ("one", "two")
+        codecs = {1: self.bench.codec, 2: other}
+        self.delivery_buffers = {
+            (number, tag): self.bench.add_sink(tag, codec) for number, codec in codecs.items() for tag in ("one", "two")
         }
         self.published = [self.bench.publish(str(at), body=b"x" * at) for at in range(PUBLISHED)]
         self.events: list[Any] = []
@@ -85,17 +85,20 @@ class Scene:
         return self
 
     def seen(self) -> dict[str, Any]:
-        lane = self.bench.lane
+        codec = self.bench.codec
         return {
-            "deliveries": {key: [told(item) for item in sink.items] for key, sink in self.sinks.items()},
-            "received": [sink.received_total for sink in self.sinks.values()],
-            "settled": [message.message_id for message in lane.take_settled()],
+            "deliveries": {
+                key: [told(item) for item in delivery_buffer.items]
+                for key, delivery_buffer in self.delivery_buffers.items()
+            },
+            "received": [delivery_buffer.received_total for delivery_buffer in self.delivery_buffers.values()],
+            "settled": [message.message_id for message in codec.take_settled()],
             "outcomes": [
                 (message.is_confirmed, message.is_refused, message.is_returned, message.reply_text)
                 for message in self.published
             ],
-            "strays": [(code, text, told(stray)) for code, text, stray in lane.take_strays()],
-            "unconfirmed": (lane.unconfirmed_bytes, [message.message_id for message in lane.abandon()]),
+            "strays": [(code, text, told(stray)) for code, text, stray in codec.take_strays()],
+            "unconfirmed": (codec.unconfirmed_bytes, [message.message_id for message in codec.abandon()]),
             "error": self.error,
         }
 

@@ -20,7 +20,7 @@ STEPS = st.lists(
 class Scene:
     def __init__(self) -> None:
         self.bench = Bench()
-        self.sink = self.bench.add_sink()
+        self.delivery_buffer = self.bench.add_sink()
         self.got: list[Delivery] = []
         self.unsettled: set[int] = set()
 
@@ -28,8 +28,8 @@ class Scene:
         first = len(self.got) + 1
         self.bench.feed(b"".join(deliver(tag) for tag in range(first, first + count)))
         self.unsettled.update(range(first, first + count))
-        self.got += self.sink.items
-        self.sink.items.clear()
+        self.got += self.delivery_buffer.items
+        self.delivery_buffer.items.clear()
 
     def settle(self, tag: int, multiple: bool = False) -> None:
         was_open = tag in self.unsettled
@@ -41,13 +41,13 @@ class Scene:
         self.bench.sent()
 
     def check(self) -> None:
-        lane = self.bench.lane
-        assert lane.unsettled_count == len(self.unsettled)
-        assert lane.acked_total == len(self.got) - len(self.unsettled)
+        codec = self.bench.codec
+        assert codec.unsettled_count == len(self.unsettled)
+        assert codec.acked_total == len(self.got) - len(self.unsettled)
         for delivery in self.got[-5:] + self.got[:5]:
             assert delivery.is_settled is (delivery.delivery_tag not in self.unsettled)
             upto = delivery.delivery_tag
-            assert lane.unsettled_upto(upto) == sum(one <= upto for one in self.unsettled)
+            assert codec.unsettled_upto(upto) == sum(one <= upto for one in self.unsettled)
 
 
 @given(STEPS)
@@ -76,22 +76,22 @@ def test_one_that_is_never_settled_does_not_make_the_others_be_remembered_for_ev
         scene.deliver(1000)
         for tag in range(len(scene.got) - 999, len(scene.got) + 1):
             scene.settle(tag)
-    lane = scene.bench.lane
-    assert lane.unsettled_count == 1
+    codec = scene.bench.codec
+    assert codec.unsettled_count == 1
     # It has passed the late one, and does not wait for it any more.
-    assert lane.settled_upto > 15_000
+    assert codec.settled_upto > 15_000
     assert not scene.got[0].is_settled
     scene.settle(1)
-    assert (lane.unsettled_count, lane.unsettled_upto(10**6)) == (0, 10**6 - len(scene.got))
+    assert (codec.unsettled_count, codec.unsettled_upto(10**6)) == (0, 10**6 - len(scene.got))
 
 
 def test_tags_that_no_broker_would_give() -> None:
     bench = Bench()
-    sink = bench.add_sink()
+    delivery_buffer = bench.add_sink()
     for tag in (2**64 - 1, 5, 2**63, *range(10**12, 10**12 + 1500)):
         bench.feed(deliver(tag))
-        sink.items.pop().ack()
-    assert bench.lane.unsettled_count >= 0
+        delivery_buffer.items.pop().ack()
+    assert bench.codec.unsettled_count >= 0
     bench.feed(deliver(2**64 - 1))
-    sink.items.pop().ack(multiple=True)
-    assert bench.lane.settled_upto == 2**64 - 1
+    delivery_buffer.items.pop().ack(multiple=True)
+    assert bench.codec.settled_upto == 2**64 - 1

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.core.field_types import Table
+from leveret.core.codec.field_types import Table
 from leveret.errors import HardError
 from leveret.wire.codec import METHODS, decode_method, encode_method, method_name
 from leveret.wire.connection_methods import ConnectionUpdateSecret

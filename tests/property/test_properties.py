@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.core.properties import PROPERTY_BITS, encode_properties, parse_properties
+from leveret.core.codec.properties import PROPERTY_BITS, encode_properties, parse_properties
 from leveret.errors import HardError
 
 short_text = st.text(max_size=60).filter(lambda text: len(text.encode()) <= 255)

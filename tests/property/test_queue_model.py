@@ -1,9 +1,9 @@
 """Queues with consumers against a model made of lists and dicts.
 
 The real machine is driven as a session drives it, and watched as a client watches it: deliveries are read off the
-frames in the outboxes. The model never predicts who gets a message; it says after every step whether what happened was
-right: nothing lost or doubled, the oldest first, nobody above a limit, nobody who could take left waiting, everybody
-served in turn."""
+frames in the write buffers. The model never predicts who gets a message; it says after every step whether what happened
+was right: nothing lost or doubled, the oldest first, nobody above a limit, nobody who could take left waiting,
+everybody served in turn."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from leveret.core.connection import Connection
-from leveret.core.consumer import Consumer, Getter
-from leveret.core.message import new_message
-from leveret.core.office import Office
-from leveret.core.outbox import Outbox
-from leveret.core.properties import parse_properties
-from leveret.core.queue import ClassicQueue
-from leveret.core.router import Router
+from leveret.core.codec.message import new_message
+from leveret.core.codec.properties import parse_properties
+from leveret.core.codec.write_buffer import WriteBuffer
+from leveret.core.connection.connection import Connection
+from leveret.core.connection.consumer import Consumer, Getter
+from leveret.core.connection.router import Router
+from leveret.core.queue.classic_queue import ClassicQueue
+from leveret.core.queue.office import Office
 from leveret.errors import SoftError
-from leveret.session.channel import ChannelDesk
+from leveret.session.channel import ChannelSession
 from tests.conformance.raw_client import Frame, Method
 from tests.fuzz.effort import effort
 from tests.fuzz.frames import assemble, cut_frames
 
-# As in core.outbox, which keeps them to itself when compiled.
+# As in core.codec.write_buffer, which keeps them to itself when compiled.
 CONGESTED_BYTES, CALM_BYTES = 262144, 65536
 SETTLED, DISCARDED, REQUEUED = 0, 1, 2
 FRAME_MAX = 4096
@@ -49,7 +49,7 @@ class Note:
         return struct.pack(">Q", self.number).ljust(self.size, b".")
 
 
-class Shelf:
+class PagingContext:
     """One queue: the real one, and what the model says is ready in it, oldest first."""
 
     def __init__(self, single_active: bool) -> None:
@@ -63,34 +63,47 @@ class Shelf:
 class Taker:
     """One consumer, as the client set it up."""
 
-    def __init__(self, lane: Lane, shelf: Shelf, tag: str, no_ack: bool, priority: int, limits: tuple[int, int]):
-        self.lane, self.shelf, self.tag, self.no_ack, self.priority = lane, shelf, tag, no_ack, priority
+    def __init__(
+        self,
+        codec: ChannelCodec,
+        paging_context: PagingContext,
+        tag: str,
+        no_ack: bool,
+        priority: int,
+        limits: tuple[int, int],
+    ):
+        self.codec, self.paging_context, self.tag, self.no_ack, self.priority = (
+            codec,
+            paging_context,
+            tag,
+            no_ack,
+            priority,
+        )
         self.count_max, self.bytes_max = limits
         # Others of this priority who were served since it was this one's turn to wait.
         self.passed_by: set[Taker] = set()
         self.real = Consumer(
-            lane.real, shelf.queue, tag.encode(), no_ack, False, priority, self.count_max, self.bytes_max, {}
+            codec.real, paging_context.queue, tag.encode(), no_ack, False, priority, self.count_max, self.bytes_max, {}
         )
 
     def active(self) -> bool:
-        return not self.shelf.single_active or self.shelf.consumers[0] is self
+        return not self.paging_context.single_active or self.paging_context.consumers[0] is self
 
     def held(self) -> list[Held]:
-        return [held for held in self.lane.held.values() if held.taker is self]
+        return [held for held in self.codec.held.values() if held.taker is self]
 
     def within_limits(self) -> bool:
-        if self.no_ack:
-            return True
-        mine, all_of_them = self.held(), [held for held in self.lane.held.values() if held.taker is not None]
+        # Without acks it holds nothing itself, but waits while others use up what the channel may hold.
+        mine, all_of_them = self.held(), [held for held in self.codec.held.values() if held.taker is not None]
         return (
             below(len(mine), self.count_max)
             and below(sum(held.note.size for held in mine), self.bytes_max)
-            and below(len(all_of_them), self.lane.count_max)
-            and below(sum(held.note.size for held in all_of_them), self.lane.bytes_max)
+            and below(len(all_of_them), self.codec.count_max)
+            and below(sum(held.note.size for held in all_of_them), self.codec.bytes_max)
         )
 
     def can_take(self) -> bool:
-        return self.active() and self.lane.flowing and not self.lane.peer.congested and self.within_limits()
+        return self.active() and self.codec.flowing and not self.codec.peer.congested and self.within_limits()
 
 
 def below(amount: int, limit: int) -> bool:
@@ -100,17 +113,17 @@ def below(amount: int, limit: int) -> bool:
 class Held:
     """An unacked delivery; `taker` is None for what came by basic.get."""
 
-    def __init__(self, note: Note, shelf: Shelf, taker: Taker | None) -> None:
-        self.note, self.shelf, self.taker = note, shelf, taker
+    def __init__(self, note: Note, paging_context: PagingContext, taker: Taker | None) -> None:
+        self.note, self.paging_context, self.taker = note, paging_context, taker
 
 
-class Lane:
+class ChannelCodec:
     """One channel."""
 
     def __init__(self, peer: Peer, number: int) -> None:
         self.peer, self.number = peer, number
-        self.desk = ChannelDesk(peer.session, number)  # type: ignore[arg-type]
-        self.real = self.desk.core
+        self.channel_session = ChannelSession(peer.session, number)  # type: ignore[arg-type]
+        self.real = self.channel_session.core
         self.held: dict[int, Held] = {}
         self.last_tag = 0
         self.count_max = self.bytes_max = 0
@@ -119,29 +132,35 @@ class Lane:
 
 
 class Peer:
-    """One connection: its outbox, and how far the model has read what stands in it."""
+    """One connection: its write buffer, and how far the model has read what stands in it."""
 
     def __init__(self) -> None:
-        self.outbox = Outbox([], [])
-        self.core = Connection(self.outbox, FRAME_MAX, 2047)
-        self.lanes: dict[int, Lane] = {}
+        self.write_buffer = WriteBuffer([], [])
+        self.core = Connection(self.write_buffer, FRAME_MAX, 2047)
+        self.codecs: dict[int, ChannelCodec] = {}
         self.congested = False
-        # Octets of frames read off the outbox, of those the model has judged, and of those the client has taken.
+        # Octets of frames read off the write buffer, of those the model has judged, and of those the client has taken.
         self.read = self.judged = self.sent = 0
         self.session = SimpleNamespace(
-            outbox=self.outbox,
-            vhost=SimpleNamespace(router=Router({}, {}), name="/"),
+            write_buffer=self.write_buffer,
+            vhost=SimpleNamespace(router=Router({}, {}), name="/", firehose=None),
             access=None,
-            broker=SimpleNamespace(office=Office()),
+            # Consumers are added to the channel itself, so nobody has counted them.
+            broker=SimpleNamespace(
+                office=Office(), limits=SimpleNamespace(consumers=SimpleNamespace(leave=lambda *_: None))
+            ),
+            connection_id=1,
+            user="guest",
             frame_max=FRAME_MAX,
             settings=SimpleNamespace(body_bytes_max=1 << 20),
+            unfinished=None,
             journal=None,
         )
 
     def news(self) -> list[Frame]:
         """Frames written since the last look, sent or not."""
-        waiting = b"".join(self.outbox.views(1 << 30))
-        assert len(waiting) == self.outbox.pending()
+        waiting = b"".join(self.write_buffer.views(1 << 30))
+        assert len(waiting) == self.write_buffer.pending()
         fresh = waiting[self.read - self.sent :]
         self.read += len(fresh)
         return cut_frames(fresh)
@@ -151,39 +170,39 @@ class QueueMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.peers = [Peer(), Peer()]
-        self.shelves: list[Shelf] = []
+        self.shelves: list[PagingContext] = []
         self.notes: list[Note] = []
         self.tags = 0
 
     @initialize(single_active=st.booleans())
     def begin(self, single_active: bool) -> None:
-        self.shelves = [Shelf(False), Shelf(single_active)]
+        self.shelves = [PagingContext(False), PagingContext(single_active)]
         for peer in self.peers:
             for number in (1, 2):
-                peer.lanes[number] = Lane(peer, number)
+                peer.codecs[number] = ChannelCodec(peer, number)
 
     # ---- choosing
 
-    def lanes(self) -> list[Lane]:
-        return [lane for peer in self.peers for lane in peer.lanes.values()]
+    def codecs(self) -> list[ChannelCodec]:
+        return [codec for peer in self.peers for codec in peer.codecs.values()]
 
     def takers(self) -> list[Taker]:
-        return [taker for shelf in self.shelves for taker in shelf.consumers]
+        return [taker for paging_context in self.shelves for taker in paging_context.consumers]
 
-    def pick_lane(self, choice: int) -> Lane:
-        lanes = self.lanes()
-        return lanes[choice % len(lanes)]
+    def pick_lane(self, choice: int) -> ChannelCodec:
+        codecs = self.codecs()
+        return codecs[choice % len(codecs)]
 
-    def pick_busy_lane(self, choice: int) -> Lane:
+    def pick_busy_lane(self, choice: int) -> ChannelCodec:
         """One with something unacked, if there is one."""
-        busy = [lane for lane in self.lanes() if lane.held]
+        busy = [codec for codec in self.codecs() if codec.held]
         return busy[choice % len(busy)] if busy else self.pick_lane(choice)
 
     # ---- steps
 
-    @rule(shelf=st.integers(0, 1), count=st.sampled_from([1, 1, 2, 3, 8]), size=st.sampled_from(BODY_SIZES))
-    def publish(self, shelf: int, count: int, size: int) -> None:
-        target = self.shelves[shelf]
+    @rule(paging_context=st.integers(0, 1), count=st.sampled_from([1, 1, 2, 3, 8]), size=st.sampled_from(BODY_SIZES))
+    def publish(self, paging_context: int, count: int, size: int) -> None:
+        target = self.shelves[paging_context]
         for _ in range(count):
             note = Note(len(self.notes), size)
             self.notes.append(note)
@@ -194,30 +213,32 @@ class QueueMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.takers()) < 6)
     @rule(
-        lane=st.integers(0, 3),
-        shelf=st.integers(0, 1),
+        codec=st.integers(0, 3),
+        paging_context=st.integers(0, 1),
         no_ack=st.sampled_from([False, False, False, True]),
         priority=st.sampled_from([0, 0, 0, 5, -1]),
         count_max=st.sampled_from([0, 1, 2, 3, 10]),
         bytes_max=st.sampled_from([0, 0, 0, 1, 50, 6000]),
     )
-    def consume(self, lane: int, shelf: int, no_ack: bool, priority: int, count_max: int, bytes_max: int) -> None:
+    def consume(
+        self, codec: int, paging_context: int, no_ack: bool, priority: int, count_max: int, bytes_max: int
+    ) -> None:
         self.tags += 1
-        where = self.pick_lane(lane)
+        where = self.pick_lane(codec)
         limits = (count_max, bytes_max)
-        taker = Taker(where, self.shelves[shelf], f"tag-{self.tags}", no_ack, priority, limits)
-        taker.shelf.consumers.append(taker)
+        taker = Taker(where, self.shelves[paging_context], f"tag-{self.tags}", no_ack, priority, limits)
+        taker.paging_context.consumers.append(taker)
         where.real.add_consumer(taker.real)
-        taker.shelf.queue.subscribe(taker.real)
+        taker.paging_context.queue.subscribe(taker.real)
         self.look()
 
     @precondition(lambda self: self.takers())
     @rule(choice=st.integers(0, 5))
     def cancel(self, choice: int) -> None:
         taker = self.takers()[choice % len(self.takers())]
-        taker.shelf.consumers.remove(taker)
-        assert taker.lane.real.remove_consumer(taker.tag.encode()) is taker.real
-        assert taker.lane.real.remove_consumer(taker.tag.encode()) is None
+        taker.paging_context.consumers.remove(taker)
+        assert taker.codec.real.remove_consumer(taker.tag.encode()) is taker.real
+        assert taker.codec.real.remove_consumer(taker.tag.encode()) is None
         self.look()
 
     @rule(
@@ -228,10 +249,10 @@ class QueueMachine(RuleBasedStateMachine):
     )
     def settle(self, choice: int, which: int, verdict: int, multiple: bool) -> None:
         """Acks, nacks and rejects of what is outstanding; `which` counts from the oldest."""
-        lane = self.pick_busy_lane(choice)
-        if lane.held:
-            tag = list(lane.held)[which % len(lane.held)]
-            self.settle_tag(lane, tag, multiple, verdict)
+        codec = self.pick_busy_lane(choice)
+        if codec.held:
+            tag = list(codec.held)[which % len(codec.held)]
+            self.settle_tag(codec, tag, multiple, verdict)
 
     @rule(
         choice=st.integers(0, 3),
@@ -242,69 +263,69 @@ class QueueMachine(RuleBasedStateMachine):
     def settle_whatever(self, choice: int, tag: int, verdict: int, multiple: bool) -> None:
         self.settle_tag(self.pick_lane(choice), tag, multiple, verdict)
 
-    def settle_tag(self, lane: Lane, tag: int, multiple: bool, verdict: int) -> None:
-        if tag not in lane.held and not (multiple and tag == 0):
+    def settle_tag(self, codec: ChannelCodec, tag: int, multiple: bool, verdict: int) -> None:
+        if tag not in codec.held and not (multiple and tag == 0):
             with pytest.raises(SoftError, match=f"unknown delivery tag {tag}"):
-                lane.real.settle(tag, multiple, verdict, 0x003C0050)
+                codec.real.settle(tag, multiple, verdict, 0x003C0050)
         else:
-            upto = max(lane.held, default=0) if tag == 0 else tag
-            for named in [other for other in lane.held if other == tag or (multiple and other <= upto)]:
-                self.put_away(lane.held.pop(named), verdict)
-            lane.real.settle(tag, multiple, verdict, 0x003C0050)
+            upto = max(codec.held, default=0) if tag == 0 else tag
+            for named in [other for other in codec.held if other == tag or (multiple and other <= upto)]:
+                self.put_away(codec.held.pop(named), verdict)
+            codec.real.settle(tag, multiple, verdict, 0x003C0050)
         self.look()
 
     def put_away(self, held: Held, verdict: int) -> None:
-        if verdict == REQUEUED and held.shelf in self.shelves:
+        if verdict == REQUEUED and held.paging_context in self.shelves:
             held.note.returned = True
-            held.shelf.ready.append(held.note)
-            held.shelf.ready.sort(key=lambda note: note.number)
+            held.paging_context.ready.append(held.note)
+            held.paging_context.ready.sort(key=lambda note: note.number)
 
-    @rule(choice=st.integers(0, 3), shelf=st.integers(0, 1), no_ack=st.booleans())
-    def get(self, choice: int, shelf: int, no_ack: bool) -> None:
-        lane, source = self.pick_lane(choice), self.shelves[shelf]
+    @rule(choice=st.integers(0, 3), paging_context=st.integers(0, 1), no_ack=st.booleans())
+    def get(self, choice: int, paging_context: int, no_ack: bool) -> None:
+        codec, source = self.pick_lane(choice), self.shelves[paging_context]
         expected = bool(source.ready)
-        assert Getter(lane.real, source.queue, no_ack).fetch() == expected
+        assert Getter(codec.real, source.queue, no_ack).fetch() == expected
         self.look(getting=(source, no_ack) if expected else None)
 
     @rule(choice=st.integers(0, 3))
     def recover(self, choice: int) -> None:
-        lane = self.pick_busy_lane(choice)
-        for tag in list(lane.held):
-            self.put_away(lane.held.pop(tag), REQUEUED)
-        lane.real.recover()
+        codec = self.pick_busy_lane(choice)
+        for tag in list(codec.held):
+            self.put_away(codec.held.pop(tag), REQUEUED)
+        codec.real.recover()
         self.look()
 
     @rule(choice=st.integers(0, 3), count=st.sampled_from([0, 1, 2, 5]), octets=st.sampled_from([0, 0, 10, 6000]))
     def limit_channel(self, choice: int, count: int, octets: int) -> None:
         """basic.qos global=true."""
-        lane = self.pick_lane(choice)
-        lane.count_max, lane.bytes_max = count, octets
-        lane.real.prefetch_count, lane.real.prefetch_bytes = count, octets
-        lane.real.unpark()
+        codec = self.pick_lane(choice)
+        codec.count_max, codec.bytes_max = count, octets
+        codec.real.prefetch_count, codec.real.prefetch_bytes = count, octets
+        codec.real.unpark()
         self.look()
 
     @rule(choice=st.integers(0, 3), active=st.booleans())
     def flow(self, choice: int, active: bool) -> None:
-        lane = self.pick_lane(choice)
-        lane.flowing = lane.real.flowing = active
+        codec = self.pick_lane(choice)
+        codec.flowing = codec.real.flowing = active
         if active:
-            lane.real.unpark()
+            codec.real.unpark()
         self.look()
 
-    @rule(shelf=st.integers(0, 1))
-    def purge(self, shelf: int) -> None:
-        assert self.shelves[shelf].queue.purge() == len(self.shelves[shelf].ready)
-        self.shelves[shelf].ready.clear()
+    @rule(paging_context=st.integers(0, 1))
+    def purge(self, paging_context: int) -> None:
+        assert self.shelves[paging_context].queue.purge() == len(self.shelves[paging_context].ready)
+        self.shelves[paging_context].ready.clear()
         self.look()
 
-    @rule(shelf=st.integers(0, 1))
-    def delete(self, shelf: int) -> None:
+    @rule(paging_context=st.integers(0, 1))
+    def delete(self, paging_context: int) -> None:
         """The queue goes, its consumers with it; what is unacked stays with the channels until it is settled."""
-        old = self.shelves[shelf]
-        self.shelves[shelf] = Shelf(old.single_active)
+        old = self.shelves[paging_context]
+        self.shelves[paging_context] = PagingContext(old.single_active)
         old.queue.close()
         for taker in old.consumers:
-            taker.lane.real.remove_consumer(taker.tag.encode())
+            taker.codec.real.remove_consumer(taker.tag.encode())
         self.look()
 
     @rule(choice=st.integers(0, 3))
@@ -314,92 +335,98 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(choice=st.integers(0, 1))
     def disconnect(self, choice: int) -> None:
         peer = self.peers[choice]
-        for lane in list(peer.lanes.values()):
-            self.end_lane(lane)
-        peer.outbox.discard()
+        for codec in list(peer.codecs.values()):
+            self.end_lane(codec)
+        peer.write_buffer.discard()
         fresh = self.peers[choice] = Peer()
         for number in (1, 2):
-            fresh.lanes[number] = Lane(fresh, number)
+            fresh.codecs[number] = ChannelCodec(fresh, number)
 
-    def end_lane(self, lane: Lane) -> None:
-        for shelf in self.shelves:
-            shelf.consumers = [taker for taker in shelf.consumers if taker.lane is not lane]
-        for tag in list(lane.held):
-            self.put_away(lane.held.pop(tag), REQUEUED)
-        lane.desk.release()
-        assert lane.real.unacked.count == lane.real.held_count == lane.real.held_bytes == 0
-        lane.peer.core.drop_channel(lane.number)
-        lane.peer.lanes[lane.number] = Lane(lane.peer, lane.number)
+    def end_lane(self, codec: ChannelCodec) -> None:
+        for paging_context in self.shelves:
+            paging_context.consumers = [taker for taker in paging_context.consumers if taker.codec is not codec]
+        for tag in list(codec.held):
+            self.put_away(codec.held.pop(tag), REQUEUED)
+        codec.channel_session.release()
+        assert codec.real.unacked.count == codec.real.held_count == codec.real.held_bytes == 0
+        codec.peer.core.drop_channel(codec.number)
+        codec.peer.codecs[codec.number] = ChannelCodec(codec.peer, codec.number)
         self.look()
 
     @rule(choice=st.integers(0, 1), share=st.sampled_from([0.01, 0.5, 0.8, 0.97, 1.0]), pieces=st.integers(1, 64))
     def drain(self, choice: int, share: float, pieces: int) -> None:
         """The client's socket takes some of what waits for it."""
         peer = self.peers[choice]
-        left = int(peer.outbox.pending() * share)
+        left = int(peer.write_buffer.pending() * share)
         while left > 0:
-            count = min(left, sum(map(len, peer.outbox.views(pieces))))
-            peer.outbox.sent(count)
+            count = min(left, sum(map(len, peer.write_buffer.views(pieces))))
+            peer.write_buffer.sent(count)
             peer.sent += count
             left -= count
-        if peer.congested and peer.outbox.pending() < CALM_BYTES:
+        if peer.congested and peer.write_buffer.pending() < CALM_BYTES:
             peer.congested = False
-            assert peer.outbox.calm_down()
+            assert peer.write_buffer.calm_down()
             peer.core.calm()
         else:
-            assert not peer.outbox.calm_down()
+            assert not peer.write_buffer.calm_down()
         self.look()
 
     # ---- what came of it
 
-    def look(self, getting: tuple[Shelf, bool] | None = None) -> None:
+    def look(self, getting: tuple[PagingContext, bool] | None = None) -> None:
         """Reads all that was delivered in this step, judges it, and compares every count."""
-        served: dict[Shelf, list[tuple[Note, Taker | None]]] = {shelf: [] for shelf in self.shelves}
+        served: dict[PagingContext, list[tuple[Note, Taker | None]]] = {
+            paging_context: [] for paging_context in self.shelves
+        }
         for peer in self.peers:
             for method, size in with_sizes(peer.news()):
-                shelf, note, taker = self.accept(peer, method, getting)
-                served[shelf].append((note, taker))
+                paging_context, note, taker = self.accept(peer, method, getting)
+                served[paging_context].append((note, taker))
                 peer.judged += size
                 if peer.judged - peer.sent > CONGESTED_BYTES:
                     peer.congested = True
-        for shelf, deliveries in served.items():
+        for paging_context, deliveries in served.items():
             deliveries.sort(key=lambda pair: pair[0].number)
             handed_out = [note for note, _ in deliveries]
-            assert handed_out == shelf.ready[: len(handed_out)], "not the oldest were handed out, or one of them twice"
-            del shelf.ready[: len(handed_out)]
-            self.judge_turns(shelf, [taker for _, taker in deliveries if taker is not None])
+            assert handed_out == paging_context.ready[: len(handed_out)], (
+                "not the oldest were handed out, or one of them twice"
+            )
+            del paging_context.ready[: len(handed_out)]
+            self.judge_turns(paging_context, [taker for _, taker in deliveries if taker is not None])
         self.compare()
 
     def accept(
-        self, peer: Peer, method: Method, getting: tuple[Shelf, bool] | None
-    ) -> tuple[Shelf, Note, Taker | None]:
+        self, peer: Peer, method: Method, getting: tuple[PagingContext, bool] | None
+    ) -> tuple[PagingContext, Note, Taker | None]:
         """One delivery: to the right consumer, within its limits, with the next tag and the right flag."""
-        lane = peer.lanes[method.channel]
+        codec = peer.codecs[method.channel]
         note = self.notes[struct.unpack(">Q", method.body[:8])[0]]
         assert method.body == note.body()
         assert all(size <= FRAME_MAX - 8 for size in method.body_frame_sizes)
-        lane.last_tag += 1
-        assert method["delivery_tag"] == lane.last_tag
+        codec.last_tag += 1
+        assert method["delivery_tag"] == codec.last_tag
         assert method["redelivered"] == note.returned, note.number
         taker = None
         if method.name == "basic.get-ok":
             assert getting is not None
-            shelf, no_ack = getting
-            assert method["message_count"] == len(shelf.ready) - 1
+            paging_context, no_ack = getting
+            assert method["message_count"] == len(paging_context.ready) - 1
         else:
             taker = next(taker for taker in self.takers() if taker.tag == method["consumer_tag"])
-            assert taker.lane is lane
+            assert taker.codec is codec
             assert taker.can_take(), f"{taker.tag} was full, stopped, or standing by"
-            shelf, no_ack = taker.shelf, taker.no_ack
-        assert note in shelf.ready
+            paging_context, no_ack = taker.paging_context, taker.no_ack
+        assert note in paging_context.ready
         if not no_ack:
-            lane.held[lane.last_tag] = Held(note, shelf, taker)
-        return shelf, note, taker
+            codec.held[codec.last_tag] = Held(note, paging_context, taker)
+        return paging_context, note, taker
 
-    def judge_turns(self, shelf: Shelf, served: list[Taker]) -> None:
+    def judge_turns(self, paging_context: PagingContext, served: list[Taker]) -> None:
         """Who could still take after the step could take all through it: deliveries only ever fill people up."""
-        willing = [taker for taker in shelf.consumers if taker.can_take()]
-        assert not (shelf.ready and willing), f"{len(shelf.ready)} messages wait although {willing[0].tag} could take"
+        willing = [taker for taker in paging_context.consumers if taker.can_take()]
+        assert not (paging_context.ready and willing), (
+            f"{len(paging_context.ready)} messages wait although {willing[0].tag} could take"
+        )
         for taker in served:
             taker.passed_by.clear()
             for other in willing:
@@ -407,30 +434,32 @@ class QueueMachine(RuleBasedStateMachine):
                 if other is not taker and other.priority == taker.priority:
                     assert taker not in other.passed_by, f"{taker.tag} had two turns while {other.tag} waited for one"
                     other.passed_by.add(taker)
-        for taker in shelf.consumers:
+        for taker in paging_context.consumers:
             if taker not in willing:
                 taker.passed_by.clear()
 
     def compare(self) -> None:
-        lanes = self.lanes()
-        for shelf in self.shelves:
-            out = [held for lane in lanes for held in lane.held.values() if held.shelf is shelf]
-            queue: Any = shelf.queue
-            assert [entry.message.body for entry in queue.ready_entries()] == [note.body() for note in shelf.ready]
-            assert (queue.ready_count(), queue.ready_bytes()) == sizes(shelf.ready)
+        codecs = self.codecs()
+        for paging_context in self.shelves:
+            out = [held for codec in codecs for held in codec.held.values() if held.paging_context is paging_context]
+            queue: Any = paging_context.queue
+            assert [entry.message.body for entry in queue.ready_entries()] == [
+                note.body() for note in paging_context.ready
+            ]
+            assert (queue.ready_count(), queue.ready_bytes()) == sizes(paging_context.ready)
             assert (queue.unacked_count, queue.unacked_bytes) == sizes([held.note for held in out])
             gone = queue.settled_total + queue.discarded_total
-            assert queue.published_total == shelf.published == len(shelf.ready) + len(out) + gone
-            assert queue.subscriber_count() == len(shelf.consumers)
-            for taker in shelf.consumers:
+            assert queue.published_total == paging_context.published == len(paging_context.ready) + len(out) + gone
+            assert queue.subscriber_count() == len(paging_context.consumers)
+            for taker in paging_context.consumers:
                 assert taker.real.active == taker.active()
                 mine = sizes([held.note for held in taker.held()])
                 assert (taker.real.unacked_count, taker.real.unacked_bytes) == mine
-        for lane in lanes:
-            assert [entry.tag for entry in lane.real.unacked.entries()] == sorted(lane.held)
-            metered = [held.note for held in lane.held.values() if held.taker is not None]
-            assert (lane.real.held_count, lane.real.held_bytes) == sizes(metered)
-            assert lane.peer.outbox.congested == lane.peer.congested
+        for codec in codecs:
+            assert [entry.tag for entry in codec.real.unacked.entries()] == sorted(codec.held)
+            metered = [held.note for held in codec.held.values() if held.taker is not None]
+            assert (codec.real.held_count, codec.real.held_bytes) == sizes(metered)
+            assert codec.peer.write_buffer.congested == codec.peer.congested
 
 
 def sizes(notes: list[Note]) -> tuple[int, int]:

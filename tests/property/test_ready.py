@@ -7,9 +7,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from leveret.core.message import new_message
-from leveret.core.properties import parse_properties
-from leveret.core.ready import ReadyList
+from leveret.core.codec.message import new_message
+from leveret.core.codec.properties import parse_properties
+from leveret.core.queue.ready import ReadyList
+from leveret.core.queue.release import clear
 from tests.fuzz.effort import effort
 
 PROPERTIES = parse_properties(b"\x00\x00")
@@ -84,7 +85,7 @@ class ReadyMachine(RuleBasedStateMachine):
 
     @rule()
     def clear(self) -> None:
-        self.ready.clear()
+        clear(self.ready)
         self.model = []
         self.returned.clear()
 

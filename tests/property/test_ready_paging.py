@@ -13,8 +13,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from leveret.core.consumer import Getter
-from leveret.core.matcher import FanoutMatcher
+from leveret.core.connection.consumer import Getter
+from leveret.core.matching.matcher import FanoutMatcher
 from tests.fuzz.effort import effort
 from tests.unit.core.fake_disk import PLACED, FakeDisk, read_notes
 from tests.unit.queues.dataplane import Sent, Workbench, new_consumer, publish_frames
@@ -76,8 +76,10 @@ class PagingMachine(RuleBasedStateMachine):
         self.press(pressed)
         fanout = self.bench.add_exchange("f", FanoutMatcher())
         for i, kept in enumerate(durable):
-            ledger = self.disk.ledger(i + 1) if kept else None
-            queue = self.bench.add_queue(f"q{i}", shelf=self.disk.shelf, ledger=ledger, lazy=lazy[i])
+            queue_log = self.disk.queue_log(i + 1) if kept else None
+            queue = self.bench.add_queue(
+                f"q{i}", paging_context=self.disk.paging_context, queue_log=queue_log, lazy=lazy[i]
+            )
             fanout.bind(b"", {}, queue)
             self.stands.append(Stand(queue, f"c{i}"))
         self.bench.router.changed()
@@ -187,7 +189,7 @@ class PagingMachine(RuleBasedStateMachine):
         self.judge()
 
     def judge(self, asked: Stand | None = None, no_ack_get: bool = False) -> None:
-        """Reads off the outbox what was delivered, and sees that each was the next."""
+        """Reads off the write buffer what was delivered, and sees that each was the next."""
         for sent in self.bench.sent():
             if sent.name == "basic.deliver":
                 stand = next(stand for stand in self.stands if stand.tag == sent.fields["consumer_tag"])
@@ -248,7 +250,7 @@ class PagingMachine(RuleBasedStateMachine):
         (stand, load), self.flying = self.flying, None
         if stand.queue.ready.is_loading(load):
             self.disk.read(load)
-            assert load.damaged == []
+            assert load.lost == {}
         stand.queue.finish_load(load)
         self.judge()
         if stand.queue.ready.wants_load() and not stand.queue.ready.has_next():
@@ -256,8 +258,8 @@ class PagingMachine(RuleBasedStateMachine):
 
     @rule(pressed=st.booleans())
     def press(self, pressed: bool) -> None:
-        self.disk.shelf.pressed = pressed
-        self.disk.shelf.window_bytes = WINDOW_BYTES_PRESSED if pressed else WINDOW_BYTES
+        self.disk.paging_context.pressed = pressed
+        self.disk.paging_context.window_bytes = WINDOW_BYTES_PRESSED if pressed else WINDOW_BYTES
 
     @rule(index=INDEXES, bytes_max=st.sampled_from([1, 200, 100_000]))
     def page_out(self, index: int, bytes_max: int) -> None:
@@ -304,17 +306,17 @@ class PagingMachine(RuleBasedStateMachine):
         self.learn_places()
         living = [(stand, copy) for stand in self.stands for copy in stand.ready] + list(self.held.values())
         needed = Counter(
-            self.placed[stand.queue.ledger.id, copy.position]
+            self.placed[stand.queue.queue_log.id, copy.position]
             for stand, copy in living
-            if stand.queue.ledger is not None and copy.persistent
+            if stand.queue.queue_log is not None and copy.persistent
         )
         for segment in self.disk.segments.values():
             assert segment.live == needed[segment.id] if not segment.paging else segment.live >= 0
         for stand in self.stands:
-            ledger = stand.queue.ledger
-            if ledger is not None:
+            queue_log = stand.queue.queue_log
+            if queue_log is not None:
                 mine = [copy for other, copy in living if other is stand and copy.persistent]
-                assert ledger.live == len(mine)
+                assert queue_log.live == len(mine)
 
     def drain(self) -> None:
         """Everything comes out, in order; then nothing is needed any more, and nobody waits."""

@@ -14,14 +14,14 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from leveret.core.compact import Compaction
-from leveret.core.dedup import Window, digest_of
-from leveret.core.delays import due_of
-from leveret.core.matcher import FanoutMatcher
-from leveret.core.office import Office
-from leveret.core.rebuild import QueueBook, Rebuild
-from leveret.core.rules import Rules
-from leveret.core.segment import Segment
+from leveret.core.log.compaction import Compaction
+from leveret.core.log.rebuild import QueueBook, Rebuild
+from leveret.core.log.segment import Segment
+from leveret.core.matching.matcher import FanoutMatcher
+from leveret.core.queue.dedup import DedupWindow, digest_of
+from leveret.core.queue.delays import due_of
+from leveret.core.queue.office import Office
+from leveret.core.queue.rules import Rules
 from tests.fuzz.effort import effort, scaled
 from tests.property.histories import play
 from tests.property.log_steps import STEPS
@@ -72,7 +72,7 @@ class LogMachine(RuleBasedStateMachine):
         self.lazy = lazy
         self.keys = ReferenceWindow(3, ttl)
         self.start(FakeDisk(SEGMENT_BYTES, WINDOW_BYTES))
-        self.disk.shelf.pressed = pressed
+        self.disk.paging_context.pressed = pressed
 
     def start(self, disk: FakeDisk) -> None:
         """A broker on this disk, whose queues are still empty."""
@@ -91,8 +91,8 @@ class LogMachine(RuleBasedStateMachine):
         self.queues: dict[int, Any] = {
             number: self.bench.add_queue(
                 f"q{number}",
-                shelf=disk.shelf,
-                ledger=disk.ledger(number),
+                paging_context=disk.paging_context,
+                queue_log=disk.queue_log(number),
                 lazy=self.lazy[number - 1],
                 office=self.office,
                 priority_max=3 if number == BY_PRIORITY else 0,
@@ -103,14 +103,14 @@ class LogMachine(RuleBasedStateMachine):
         for queue in self.queues.values():
             queue.set_rules(Rules(dead_letter_exchange=b"x"))
         # One keeps nothing, so that a record has room for a target that it never gets.
-        fleeting = self.bench.add_queue("fleeting", shelf=disk.shelf)
+        fleeting = self.bench.add_queue("fleeting", paging_context=disk.paging_context)
         fanout = self.bench.add_exchange("f", FanoutMatcher())
         for queue in [self.queues[1], fleeting, self.queues[2], self.queues[3]]:
             fanout.bind(b"", {}, queue)
         self.bench.router.changed()
 
-    def new_window(self, journal: Any) -> Window:
-        return Window(KEYED, journal, self.keys.size_max, self.keys.ttl)
+    def new_window(self, journal: Any) -> DedupWindow:
+        return DedupWindow(KEYED, journal, self.keys.size_max, self.keys.ttl)
 
     # ---- history
 
@@ -209,7 +209,7 @@ class LogMachine(RuleBasedStateMachine):
                 self.arrive(to, copy.body)
                 assert self.queues[to].receive(copy) == 0
             if letter.position > 0:
-                del self.now[letter.queue.ledger.id, letter.position]
+                del self.now[letter.queue.queue_log.id, letter.position]
             letter.queue.letter_sent(letter)
 
     @rule(queue=st.sampled_from([1, 2, 3]), count=st.integers(1, 6))
@@ -247,7 +247,7 @@ class LogMachine(RuleBasedStateMachine):
     def purge(self, queue: int) -> None:
         self.queues[queue].purge()
         held = set(self.held.values())
-        held |= {(letter.queue.ledger.id, letter.position) for letter in self.office.letters}
+        held |= {(letter.queue.queue_log.id, letter.position) for letter in self.office.letters}
         self.now = {key: value for key, value in self.now.items() if key[0] != queue or key in held}
 
     @rule(queue=st.sampled_from([1, 2, 3]))

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from leveret.core import delays as delays_module
-from leveret.core import office as office_module
-from leveret.core import queue as queue_module
-from leveret.core.rules import Rules
+from leveret.core.queue import classic_queue as queue_module
+from leveret.core.queue import delays as delays_module
+from leveret.core.queue import office as office_module
+from leveret.core.queue.rules import Rules
 from tests.fuzz.effort import effort, scaled
 from tests.property.histories import play
 from tests.property.rules_judge import EMPTY, GIVEN, Desk, Fetcher, Held, RulesJudge, Taker
@@ -84,24 +84,24 @@ class RulesMachine(RulesJudge, RuleBasedStateMachine):
     )
     def begin(self, priorities: list[int], windows: list[Any], durable: list[bool]) -> None:
         self.choices = list(zip(priorities, windows, durable, strict=True))
-        self.desks = [self.new_desk(*choice) for choice in self.choices]
+        self.channel_sessions = [self.new_desk(*choice) for choice in self.choices]
 
     # ---- steps: messages
 
     @rule(queue=QUEUES, messages=st.lists(MESSAGES, min_size=1, max_size=6))
     def publish(self, queue: int, messages: list[dict[str, Any]]) -> None:
         for choices in messages:
-            self.publish_one(self.desks[queue], **choices)
+            self.publish_one(self.channel_sessions[queue], **choices)
 
     @rule(queue=QUEUES, sizes=SIZES, persistent=st.booleans(), delay=st.sampled_from([0, 0, 20]))
     def publish_plain(self, queue: int, sizes: list[int], persistent: bool, delay: int) -> None:
         """Many that ask for little: a backlog."""
         for size in sizes:
-            self.publish_one(self.desks[queue], size, 0, None, delay, persistent, None, 0)
+            self.publish_one(self.channel_sessions[queue], size, 0, None, delay, persistent, None, 0)
 
     def publish_one(
         self,
-        desk: Desk,
+        channel_session: Desk,
         size: int,
         priority: int,
         ttl: int | None,
@@ -125,53 +125,59 @@ class RulesMachine(RulesJudge, RuleBasedStateMachine):
         published = message(note.body(), headers=headers, **properties)
         now = self.office.now
         published.stamp = now + delay
-        model = desk.model
+        model = channel_session.model
         expected = model.answer(note, key, now)
         if expected == REFUSED:
             model.totals["refused"] += 1
             if model.terms.overflow == REJECT_AND_BURY and model.terms.buries:
-                desk.leaving[note.number] = MAXLEN
+                channel_session.leaving[note.number] = MAXLEN
         elif expected == ACCEPTED:
             if model.window is not None and key is not None:
                 model.window.remember(key, now, -(-own_ttl // 100) * 100)
-            if delay:
+            if delay and not model.may_wait(note):
+                model.count(MAXLEN)
+                if model.terms.buries:
+                    # It was accepted, so it has a place in the log until it is in the next queue.
+                    note.place = self.step
+                    channel_session.leaving[note.number] = MAXLEN
+            elif delay:
                 model.postpone(note, now + delay)
             else:
                 model.arrive(note, now, self.step)
-        assert desk.real.publish(published) == expected
-        self.observe(desk)
+        assert channel_session.real.publish(published) == expected
+        self.observe(channel_session)
 
     @rule(queue=QUEUES, count=st.integers(1, 5), no_ack=st.sampled_from([False, False, True]))
     def get(self, queue: int, count: int, no_ack: bool) -> None:
         for _ in range(count):
-            self.get_one(self.desks[queue], no_ack)
+            self.get_one(self.channel_sessions[queue], no_ack)
 
-    def get_one(self, desk: Desk, no_ack: bool) -> None:
+    def get_one(self, channel_session: Desk, no_ack: bool) -> None:
         self.step += 1
-        answer = Fetcher(self, desk, no_ack).ask()
+        answer = Fetcher(self, channel_session, no_ack).ask()
         given = sum(event[0] == "given" and event[3] is None for event in self.events)
-        self.observe(desk)
+        self.observe(channel_session)
         assert given == (answer == GIVEN)
-        assert answer != EMPTY or not desk.model.ready
+        assert answer != EMPTY or not channel_session.model.ready
 
-    @precondition(lambda self: sum(len(desk.takers) for desk in self.desks) < 4)
+    @precondition(lambda self: sum(len(channel_session.takers) for channel_session in self.channel_sessions) < 4)
     @rule(queue=QUEUES, no_ack=st.sampled_from([False, False, True]), prefetch=st.integers(1, 4))
     def consume(self, queue: int, no_ack: bool, prefetch: int) -> None:
         self.step += 1
-        desk = self.desks[queue]
-        taker = Taker(self, desk, no_ack, prefetch)
-        desk.takers.append(taker)
-        desk.real.subscribe(taker)
-        self.observe(desk)
+        channel_session = self.channel_sessions[queue]
+        taker = Taker(self, channel_session, no_ack, prefetch)
+        channel_session.takers.append(taker)
+        channel_session.real.subscribe(taker)
+        self.observe(channel_session)
 
-    @precondition(lambda self: any(desk.takers for desk in self.desks))
+    @precondition(lambda self: any(channel_session.takers for channel_session in self.channel_sessions))
     @rule(index=INDEXES)
     def cancel(self, index: int) -> None:
-        takers = [taker for desk in self.desks for taker in desk.takers]
+        takers = [taker for channel_session in self.channel_sessions for taker in channel_session.takers]
         taker = takers[index % len(takers)]
-        taker.desk.takers.remove(taker)
-        taker.desk.real.unsubscribe(taker)
-        self.observe(taker.desk)
+        taker.channel_session.takers.remove(taker)
+        taker.channel_session.real.unsubscribe(taker)
+        self.observe(taker.channel_session)
 
     @precondition(lambda self: self.held)
     @rule(
@@ -181,89 +187,89 @@ class RulesMachine(RulesJudge, RuleBasedStateMachine):
     def settle(self, picks: list[int], verdict: int) -> None:
         """As a channel does it: each is judged, whoever can take again is woken, then all that is back goes out."""
         self.step += 1
-        desks = []
+        channel_sessions = []
         for pick in picks:
             if self.held:
                 held = self.held.pop(pick % len(self.held))
                 if held.taker is not None:
                     held.taker.holds -= 1
                 self.judge(held, verdict)
-                if not held.desk.real.deleted:
-                    desks.append(held.desk)
-        for desk in dict.fromkeys(desks):
-            woken = [taker for taker in desk.takers if taker.parked and taker.can_take()]
+                if not held.channel_session.real.deleted:
+                    channel_sessions.append(held.channel_session)
+        for channel_session in dict.fromkeys(channel_sessions):
+            woken = [taker for taker in channel_session.takers if taker.parked and taker.can_take()]
             for taker in woken:
                 taker.parked = False
-                desk.real.wake(taker)
+                channel_session.real.wake(taker)
             if woken or verdict == REQUEUED:
-                desk.real.dispatch()
-            self.observe(desk)
+                channel_session.real.dispatch()
+            self.observe(channel_session)
 
     def judge(self, held: Held, verdict: int) -> None:
-        desk, note, entry = held.desk, held.note, held.entry
-        desk.unacked.remove(held)
-        model, terms = desk.model, desk.model.terms
+        channel_session, note, entry = held.channel_session, held.note, held.entry
+        channel_session.unacked.remove(held)
+        model, terms = channel_session.model, channel_session.model.terms
         in_memory = entry.message.body is not None
         if verdict == SETTLED:
             model.totals["settled"] += 1
-            desk.real.settle(entry)
+            channel_session.real.settle(entry)
         elif verdict == DISCARDED:
             model.totals["discarded"] += 1
-            if terms.buries and not desk.real.deleted:
+            if terms.buries and not channel_session.real.deleted:
                 if in_memory:
-                    desk.leaving[note.number] = REJECTED
+                    channel_session.leaving[note.number] = REJECTED
                 else:
-                    note.doomed = True
+                    note.rejected_on_disk = True
                     model.put(note)
-            desk.real.discard(entry)
+            channel_session.real.discard(entry)
         else:
-            if not desk.real.deleted:
+            if not channel_session.real.deleted:
                 model.totals["requeued"] += 1
                 note.returns += 1
                 if terms.limit is not None and note.returns > terms.limit and in_memory:
                     model.count(DELIVERY_LIMIT)
                     if terms.buries:
-                        desk.leaving[note.number] = DELIVERY_LIMIT
+                        channel_session.leaving[note.number] = DELIVERY_LIMIT
                 else:
                     model.put(note)
-            desk.real.requeue(entry)
-        if not desk.real.deleted:
-            self.explain_all(desk)
+            channel_session.real.requeue(entry)
+        if not channel_session.real.deleted:
+            self.explain_all(channel_session)
 
     @rule(queue=QUEUES, really=SELDOM)
     def purge(self, queue: int, really: bool) -> None:
         if not really:
             return
-        desk = self.desks[queue]
-        count = len(desk.model.ready)
-        desk.model.totals["discarded"] += count
-        desk.model.ready.clear()
-        assert desk.real.purge() == count
-        self.observe(desk)
+        channel_session = self.channel_sessions[queue]
+        count = len(channel_session.model.ready)
+        channel_session.model.totals["discarded"] += count
+        channel_session.model.ready.clear()
+        assert channel_session.real.purge() == count
+        self.observe(channel_session)
 
     @rule(queue=QUEUES, really=SELDOM)
     def delete(self, queue: int, really: bool) -> None:
         if not really:
             return
-        desk = self.desks[queue]
-        self.desks[queue] = self.new_desk(*self.choices[queue])
-        desk.model.ready.clear()
-        desk.model.delayed.clear()
-        desk.real.close()
-        assert not self.events and not desk.getters
+        channel_session = self.channel_sessions[queue]
+        self.channel_sessions[queue] = self.new_desk(*self.choices[queue])
+        channel_session.model.ready.clear()
+        channel_session.model.delayed.clear()
+        channel_session.real.close()
+        assert not self.events and not channel_session.getters
         self.compare_disk()
 
     @rule(queue=QUEUES, terms=TERMS, dated=st.booleans())
     def set_rules(self, queue: int, terms: Terms, dated: bool) -> None:
         """Dated: a new time to live is for what comes from now on."""
         self.step += 1
-        desk = self.desks[queue]
+        channel_session = self.channel_sessions[queue]
         since = self.office.now if dated else 0
-        desk.model.change(terms, since)
+        channel_session.model.change(terms, since)
         numbers = (-1 if number is None else number for number in (terms.ttl, terms.length, terms.octets))
         limit = -1 if terms.limit is None else terms.limit
-        desk.real.set_rules(Rules(*numbers, terms.overflow, limit, b"x" if terms.buries else None), since)
-        self.observe(desk)
+        channel_session.real.set_rules(Rules(*numbers, terms.overflow, limit, b"x" if terms.buries else None), since)
+        self.observe(channel_session)
 
     # ---- steps: time, letters, interrupted work
 
@@ -277,17 +283,17 @@ class RulesMachine(RulesJudge, RuleBasedStateMachine):
 
     def ring_until(self, end: int) -> None:
         while self.alarms and min(self.alarms.values()) <= end:
-            sleeper = min(self.alarms, key=lambda one: self.alarms[one])
-            self.office.now = max(self.office.now, self.alarms.pop(sleeper))
+            timer = min(self.alarms, key=lambda one: self.alarms[one])
+            self.office.now = max(self.office.now, self.alarms.pop(timer))
             self.step += 1
-            sleeper.ring()
-            self.observe_worker(sleeper)
+            timer.ring()
+            self.observe_worker(timer)
         self.office.now = end
 
     def observe_worker(self, worker: Any) -> None:
-        for desk in self.desks:
-            if desk.is_mine(worker):
-                self.observe(desk)
+        for channel_session in self.channel_sessions:
+            if channel_session.is_mine(worker):
+                self.observe(channel_session)
         assert not self.events, "a queue that is gone did something"
 
     @precondition(lambda self: self.office.letters)
@@ -322,9 +328,9 @@ class RulesMachine(RulesJudge, RuleBasedStateMachine):
     @rule(pressed=st.booleans(), queue=QUEUES, octets=st.sampled_from([0, 1, 300, 10000]))
     def press(self, pressed: bool, queue: int, octets: int) -> None:
         self.disk.provide_spares()
-        self.disk.shelf.pressed = pressed
-        self.desks[queue].real.page_out(octets)
-        self.observe(self.desks[queue])
+        self.disk.paging_context.pressed = pressed
+        self.channel_sessions[queue].real.page_out(octets)
+        self.observe(self.channel_sessions[queue])
 
     @precondition(lambda self: self.disk and (self.load or self.disk.wanting))
     @rule(steps=st.sampled_from([1, 2, 3, 8]))
@@ -338,19 +344,19 @@ class RulesMachine(RulesJudge, RuleBasedStateMachine):
         """As the loader: one load at a time, which takes a while."""
         self.step += 1
         if self.load is None:
-            borrower = self.disk.wanting.pop(0)
-            load = borrower.take_load(self.disk.journal)
+            mover = self.disk.wanting.pop(0)
+            load = mover.take_load(self.disk.journal)
             if load is not None:
-                self.load = (borrower, load)
+                self.load = (mover, load)
         else:
-            (borrower, load), self.load = self.load, None
+            (mover, load), self.load = self.load, None
             self.disk.read(load)
-            assert load.damaged == []
-            borrower.finish_load(load)
-        if self.load is None and borrower.lacks_next():
+            assert load.lost == {}
+            mover.finish_load(load)
+        if self.load is None and mover.lacks_next():
             # There is more, or it is not even written.
-            self.disk.want(borrower)
-        self.observe_worker(borrower)
+            self.disk.want(mover)
+        self.observe_worker(mover)
 
     @rule(really=SELDOM, ring=st.booleans())
     def come_to_rest(self, really: bool, ring: bool) -> None:
@@ -367,12 +373,12 @@ class RulesMachine(RulesJudge, RuleBasedStateMachine):
                 self.go_on()
             else:
                 break
-        for desk in self.desks:
-            assert not desk.getters, "somebody waits for a load that will never come"
-            self.check_rest(desk)
+        for channel_session in self.channel_sessions:
+            assert not channel_session.getters, "somebody waits for a load that will never come"
+            self.check_rest(channel_session)
 
     def teardown(self) -> None:
-        if not self.desks:
+        if not self.channel_sessions:
             return
         self.come_to_rest(True, True)
         for queue in (0, 1):

@@ -8,7 +8,7 @@ import struct
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from leveret.core.sorted_slots import SortedSlots
+from leveret.core.log.sorted_slots import SortedSlots
 from tests.fuzz.effort import effort
 
 SLOT_BYTES = 32

@@ -59,7 +59,7 @@ def test_what_is_published_is_delivered(sent: list[tuple[bytes, list[tuple[bytes
         if data.draw(st.booleans()):
             bench.sync()
     bench.sync()
-    bench.keeper.read()
+    bench.stream_store.read()
     expected = [entry for _, entries in sent for entry in entries]
     chunks = [read_chunk(each) for each in bench.sent() if each[1] == 8]
     assert [body for chunk in chunks for body in chunk.messages()] == [body for body, _ in expected]

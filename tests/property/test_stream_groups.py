@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from leveret.broker.agenda import Agenda
 from leveret.broker.stream_groups import GroupKey, StreamGroups
+from leveret.broker.timer_queue import TimerQueue
 from tests.fuzz.effort import effort
 from tests.unit.broker.turns import HandClock, HandLoop
 
@@ -67,9 +67,9 @@ class Groups(RuleBasedStateMachine):
         super().__init__()
         self.clock = HandClock()
         self.loop = HandLoop()
-        self.agenda = Agenda(self.clock.now_ms, lambda: None, lambda: None)
-        self.agenda.start(self.loop.as_loop())
-        self.groups = StreamGroups(self.agenda, self.clock.now_ms, DEADLINE_MS)
+        self.timers = TimerQueue(self.clock.now_ms, lambda: None, lambda: None)
+        self.timers.start(self.loop.as_loop())
+        self.groups = StreamGroups(self.timers, self.clock.now_ms, DEADLINE_MS)
         # The model: who is in which group, in the order they came.
         self.members: dict[GroupKey, list[Reader]] = {key: [] for key in GROUPS}
         self.old_answers: list[Callable[[], None]] = []
@@ -173,7 +173,7 @@ class Groups(RuleBasedStateMachine):
     @invariant()
     def nothing_is_left_behind(self) -> None:
         assert len(self.groups) == sum(bool(readers) for readers in self.members.values())
-        assert len(self.agenda) == sum(reader.answer is not None for reader in self.everybody())
+        assert len(self.timers) == sum(reader.answer is not None for reader in self.everybody())
 
     @invariant()
     def shares_are_even(self) -> None:
@@ -185,7 +185,7 @@ class Groups(RuleBasedStateMachine):
             assert max(shares.values()) - min(shares.values()) <= 1
 
     def teardown(self) -> None:
-        self.agenda.stop()
+        self.timers.stop()
 
 
 TestGroups = Groups.TestCase

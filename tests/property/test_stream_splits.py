@@ -1,7 +1,7 @@
 """However the octets are cut on their way, the same comes of them: events, messages, and octets in return.
 
 In: generated client streams go into the core's connection and into whole sessions in every kind of chunk. Out: an
-outbox gives exactly what was written into it, however little the socket takes at a time."""
+write buffer gives exactly what was written into it, however little the socket takes at a time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.core.connection import Connection
-from leveret.core.outbox import Outbox
+from leveret.core.codec.write_buffer import WriteBuffer
+from leveret.core.connection.connection import Connection
 from leveret.errors import AmqpError
 from tests.conformance.amqp_codec import encode_frame
 from tests.fuzz.chooser import DrawChooser
@@ -43,7 +43,7 @@ def cut(stream: bytes, how: int | str, seed: int) -> list[bytes]:
 
 def events(stream: bytes, chunks: list[bytes], frame_max: int) -> list[Any]:
     """What a connection hands up for a stream without channels of its own: every method, and how it ends."""
-    connection = Connection(Outbox([], []), frame_max, 2047)
+    connection = Connection(WriteBuffer([], []), frame_max, 2047)
     found: list[Any] = []
     for chunk in chunks:
         buffer = bytearray(chunk)
@@ -178,32 +178,32 @@ def test_one_octet_at_a_time_with_everything_in_it() -> None:
 
 
 class Sink:
-    """An outbox, what was written into it, and what came out of it."""
+    """An write buffer, what was written into it, and what came out of it."""
 
     def __init__(self, dirty: list[Any], spares: list[Any]) -> None:
-        self.outbox = Outbox(dirty, spares)
+        self.write_buffer = WriteBuffer(dirty, spares)
         self.expected = bytearray()
         self.got = bytearray()
 
     def write(self, octets: bytes) -> None:
-        self.outbox.write(octets)
+        self.write_buffer.write(octets)
         self.expected += octets
 
     def refer(self, octets: bytes, start: int, end: int) -> None:
-        self.outbox.refer(octets, start, end)
+        self.write_buffer.refer(octets, start, end)
         self.expected += octets[start:end]
 
     def send(self, pieces: int, share: float) -> None:
-        waiting = b"".join(self.outbox.views(pieces))
+        waiting = b"".join(self.write_buffer.views(pieces))
         count = round(len(waiting) * share)
         self.got += waiting[:count]
-        self.outbox.sent(count)
-        self.outbox.calm_down()
+        self.write_buffer.sent(count)
+        self.write_buffer.calm_down()
 
     def check(self) -> None:
         assert self.expected.startswith(self.got)
-        assert self.outbox.pending() == len(self.expected) - len(self.got)
-        assert self.outbox.bytes_sent == len(self.got)
+        assert self.write_buffer.pending() == len(self.expected) - len(self.got)
+        assert self.write_buffer.bytes_sent == len(self.got)
 
 
 octet_runs = st.builds(
@@ -222,7 +222,7 @@ outbox_steps = st.one_of(
 @effort(200)
 @given(st.lists(outbox_steps, max_size=40))
 def test_an_outbox_gives_what_was_written(steps: list[tuple[Any, ...]]) -> None:
-    """Three outboxes that pass their spare buffers on to one another, as on one loop."""
+    """Three write buffers that pass their spare buffers on to one another, as on one loop."""
     dirty: list[Any] = []
     spares: list[Any] = []
     sinks = [Sink(dirty, spares) for _ in range(3)]
@@ -236,16 +236,16 @@ def test_an_outbox_gives_what_was_written(steps: list[tuple[Any, ...]]) -> None:
             if start < end:
                 sink.refer(octets, start, end)
         elif kind == "reserve":
-            sink.outbox.reserve(rest[0])
+            sink.write_buffer.reserve(rest[0])
         else:
             sink.send(*rest)
         for each in sinks:
             each.check()
     for sink in sinks:
-        while sink.outbox.pending():
+        while sink.write_buffer.pending():
             sink.send(64, 1.0)
         assert sink.got == sink.expected
-        assert not sink.outbox.views(64)
+        assert not sink.write_buffer.views(64)
 
 
 def test_answers_are_cut_into_whole_frames() -> None:
@@ -255,6 +255,6 @@ def test_answers_are_cut_into_whole_frames() -> None:
         line.window = 0
         line.say(handshake(frame_max=4096), method(1, "channel.open"), method(1, "queue.declare", queue="q"))
         line.say(publish(1, "", "q", bytes(50_000), frame_max=4096), method(1, "basic.get", queue="q"))
-        while line.session.outbox.pending():
+        while line.session.write_buffer.pending():
             line.take(977)
         assert [heard.name for heard in said(bytes(line.heard))][-1] == "basic.get-ok"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.core.properties import parse_properties
-from leveret.core.tables import decode_table, encode_table
+from leveret.core.codec.properties import parse_properties
+from leveret.core.codec.tables import decode_table, encode_table
 from leveret.errors import HardError
 
 # Pairs of a value and its octets with the type letter, written here by struct and not by the code under test.

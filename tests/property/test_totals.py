@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.broker.statistics.activity import AMQP091
-from leveret.broker.statistics.totals import CLASSIC_TYPE, Totals, totals_of
-from leveret.core.consumer import Consumer, Getter
+from leveret.broker.activity import AMQP091
+from leveret.core.connection.consumer import Consumer, Getter
+from leveret.operations.statistics.totals import CLASSIC_TYPE, Totals, totals_of
 from tests.fuzz.effort import effort
-from tests.unit.broker.statistics.observed import Caller, Observed
+from tests.unit.operations.statistics.observed import Caller, Observed
 from tests.unit.queues.dataplane import Workbench, method_frame, publish_frames
 
 NAMES = ("a", "b", "c")
@@ -71,9 +71,9 @@ class Walk:
 
     def open(self, bench: Workbench) -> None:
         channel = bench.open_channel(max(bench.connection.channels, default=0) + 1)
-        channel.desk = self
+        channel.channel_session = self
         if channel.number % 2:
-            channel.intake.start_confirming()
+            channel.publish_path.start_confirming()
 
     def consumer_lost(self, tag: bytes) -> None:
         """The consumer's queue is gone."""

@@ -7,14 +7,14 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from leveret.core.channel import Channel
-from leveret.core.consumer import Getter
-from leveret.core.intake import Intake
-from leveret.core.message import new_message
-from leveret.core.outbox import Outbox
-from leveret.core.properties import parse_properties
-from leveret.core.queue import ClassicQueue
-from leveret.core.unacked import Unacked
+from leveret.core.codec.message import new_message
+from leveret.core.codec.properties import parse_properties
+from leveret.core.codec.write_buffer import WriteBuffer
+from leveret.core.connection.channel import Channel
+from leveret.core.connection.consumer import Getter
+from leveret.core.connection.publish_path import PublishPath
+from leveret.core.connection.unacked import Unacked
+from leveret.core.queue.classic_queue import ClassicQueue
 from tests.fuzz.effort import effort
 
 TAGS_MAX = 1200
@@ -24,8 +24,8 @@ ODD_TAGS = [0, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2**20, 2**64 - 2, 2**64 - 1]
 
 def tagged_entries(count: int) -> list[Any]:
     """Entries with the tags 1 to count, made as they are made in the broker: only a channel gives tags."""
-    outbox = Outbox([], [])
-    channel = Channel(1, outbox, Intake(1, outbox, None, None, 4088, 1), None)
+    write_buffer = WriteBuffer([], [])
+    channel = Channel(1, write_buffer, PublishPath(1, write_buffer, None, None, 4088, 1), None)
     queue = ClassicQueue(b"q", None)
     message = new_message(b"", b"q", parse_properties(b"\x00\x00"), b"")
     for _ in range(count):

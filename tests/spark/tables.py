@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import pytest
 from leveret.testing import Broker
 
 _NUMBERS = itertools.count(1)
-WAIT_S = 60
+# The machine may have much else to do.
+WAIT_S = 180
 
 
 def name_for(what: str) -> str:
@@ -78,5 +80,21 @@ def delivered(broker: Broker, stream: str) -> int:
 
 def checkpoint_offsets(folder: Path) -> list[dict[str, int]]:
     """Where each batch of a query ended, as its checkpoint says."""
+    return [{stream: one["offset"] for stream, one in batch.items()} for batch in checkpoint_positions(folder)]
+
+
+def checkpoint_positions(folder: Path) -> list[dict[str, Any]]:
+    """The same with all that it says."""
     files = sorted((folder / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
     return [json.loads(path.read_text().splitlines()[2]) for path in files]
+
+
+def wait_for(what: str, check: Callable[[], bool]) -> None:
+    until = time.monotonic() + WAIT_S
+    while not check():
+        assert time.monotonic() < until, what
+        time.sleep(0.2)
+
+
+def rows_in(query: Any) -> int:
+    return sum(progress.numInputRows for progress in query.recentProgress)

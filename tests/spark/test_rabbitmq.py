@@ -14,6 +14,7 @@ import pytest
 
 from tests.conformance.rabbitmq_node import running_rabbitmq
 from tests.conformance.server_process import free_port
+from tests.http_client import Api
 from tests.spark.tables import archived, failure, live, offsets, publish_rows, source
 
 
@@ -86,6 +87,38 @@ def test_streams_by_pattern(spark: Any, rabbit: Rabbit) -> None:
             break
         assert time.monotonic() < until, found
         time.sleep(1)
+
+
+def make_super_stream(rabbit: Rabbit, name: str, keys: list[str]) -> None:
+    connection = pika.BlockingConnection(pika.URLParameters(rabbit.url))
+    channel = connection.channel()
+    channel.exchange_declare(name, "direct", durable=True, arguments={"x-super-stream": True})
+    for number, key in enumerate(keys):
+        publish_numbers(rabbit, f"{name}-{key}", 10 * number, 10 * number + 5)
+        channel.queue_bind(f"{name}-{key}", name, key, {"x-stream-partition-order": number})
+    channel.queue_declare(f"{name}-queue", durable=True)
+    channel.queue_bind(f"{name}-queue", name, keys[0])
+    connection.close()
+
+
+def test_super_streams_are_asked_for_by_the_management_api(spark: Any, rabbit: Rabbit) -> None:
+    make_super_stream(rabbit, "sales", ["emea", "apac", "americas"])
+    api = Api(rabbit.management_url)
+    api.ask("DELETE", "/queues/%2F/sales-apac")
+    found = source(spark, rabbit, superStream="sales").groupBy("stream", "partition").count().collect()
+    assert {tuple(row) for row in found} == {("sales-emea", 0, 5), ("sales-americas", 2, 5)}
+    for name in ("none", "amq.fanout"):
+        text = failure(lambda name=name: source(spark, rabbit, superStream=name).collect())
+        assert f"the super stream '{name}' has no partitions: no stream is bound to an exchange of this name" in text
+    # A reader without the management tag, and a broker without the API.
+    api.ask("PUT", "/users/reader", {"password": "secret", "tags": ""})
+    api.ask("PUT", "/permissions/%2F/reader", {"configure": "^$", "write": "^$", "read": "^sales-"})
+    reader = Rabbit(rabbit.url.replace("guest:guest", "reader:secret"), rabbit.management_url)
+    for blind in (reader, Rabbit(rabbit.url, f"http://127.0.0.1:{free_port()}")):
+        text = failure(lambda blind=blind: source(spark, blind, superStream="sales").collect())
+        assert "name the partitions, all of them, with the option stream" in text
+    named = source(spark, reader, "sales-emea,sales-americas", columns="stream,offset")
+    assert named.count() == 10
 
 
 def test_what_rabbitmq_cannot(spark: Any, rabbit: Rabbit) -> None:

@@ -19,7 +19,7 @@ import pytest
 from leveret.client import blocking
 from leveret.client.message import Message
 from leveret.client.topology import Binding, Exchange, Queue
-from leveret.core.field_types import Float32, Int8, Int16, Int64, Timestamp, UInt8, UInt16, UInt32
+from leveret.core.codec.field_types import Float32, Int8, Int16, Int64, Timestamp, UInt8, UInt16, UInt32
 from leveret.testing import Broker
 from tests.http_client import Api
 from tests.spark.conftest import Publish, publish_to

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from leveret.client.topology import Binding, Exchange, Queue
 from leveret.testing import Broker
 from tests.http_client import Api
 from tests.spark.conftest import Publish, publish_to
-from tests.spark.tables import WAIT_S, archived, finish, live, name_for, source, to_files
+from tests.spark.tables import WAIT_S, archived, finish, live, name_for, rows_in, source, to_files, wait_for
 
 
 def numbers(first: int, end: int) -> list[bytes]:
@@ -23,17 +22,6 @@ def numbers(first: int, end: int) -> list[bytes]:
 
 def bodies(table: Any) -> list[int]:
     return sorted(int(row.body) for row in table.select("body").collect())
-
-
-def wait_for(what: str, check: Callable[[], bool]) -> None:
-    until = time.monotonic() + WAIT_S
-    while not check():
-        assert time.monotonic() < until, what
-        time.sleep(0.2)
-
-
-def rows_in(query: Any) -> int:
-    return sum(progress.numInputRows for progress in query.recentProgress)
 
 
 def test_a_query_goes_on_where_it_was(spark: Any, broker: Broker, publish: Publish, tmp_path: Path) -> None:

@@ -54,8 +54,16 @@ def test_it_has_no_room_of_the_server() -> None:
 
 def test_it_has_what_the_client_is_and_nothing_of_the_data_plane_of_a_broker() -> None:
     names = {str(path) for path in client_files(SOURCE)}
-    assert {"leveret/client/blocking/bridge.py", "leveret/core/client/lane.pxd", "leveret/core/octets.pxd"} <= names
-    assert not names & {"leveret/core/queue.py", "leveret/core/journal.py", "leveret/wire/stream_commands.py"}
+    assert {
+        "leveret/client/blocking/bridge.py",
+        "leveret/core/client/channel_codec.pxd",
+        "leveret/core/codec/octets.pxd",
+    } <= names
+    assert not names & {
+        "leveret/core/queue/classic_queue.py",
+        "leveret/core/log/journal.py",
+        "leveret/wire/stream_commands.py",
+    }
     assert not [name for name in names if name.endswith((".c", ".so"))]
 
 
@@ -135,7 +143,7 @@ def test_imports_are_found_wherever_they_stand(tmp_path: Path) -> None:
 SCRIPT = """
 import asyncio, importlib.util, sys
 from leveret.client import blocking, connect
-from leveret.core.client import lane
+from leveret.core.client import channel_codec
 from leveret.wire.queue_methods import QueueDeclare
 
 async def tell(url):
@@ -154,7 +162,7 @@ with blocking.connect(sys.argv[1]) as connection:
 for room in sys.argv[2].split(","):
     assert importlib.util.find_spec(f"leveret.{room}") is None, room
 assert not {"structlog", "aiohttp", "uvloop", "click", "rich"} & set(sys.modules)
-assert not lane.__file__.endswith(".py"), lane.__file__
+assert not channel_codec.__file__.endswith(".py"), channel_codec.__file__
 """
 
 

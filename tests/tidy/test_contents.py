@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.tidy.tree import text_files
 
 PIN_FILE = re.compile(r"(lock|lock\.json|lock\.ya?ml|requirements/.*\.(txt|in)|requirements.*\.txt|constraints.*\.txt"
-                      r"|\.npmrc|pip\.conf|uv\.toml)$")  # fmt: skip
+                      r"|\.pins|\.sha256|go\.sum|pom\.xml|\.npmrc|pip\.conf|uv\.toml)$")  # fmt: skip
 ADDRESS = re.compile(r"https?://|index-url|find-links|trusted-host|\bregistry\s*=")
 # In pieces, so that this file does not name what it looks for.
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:wo" + r"rk|ro" + r"ot|ho" + r"me/\w+)/")

@@ -11,8 +11,8 @@ from tests.tidy.tree import ROOT, tool_output
 
 PYPROJECT = ROOT / "pyproject.toml"
 ROOMS = (
-    *("node", "spark", "cli", "session", "management", "links", "client", "broker", "queues", "routing", "cluster"),
-    *("wire", "catalog", "storage", "core", "runtime"),
+    *("node", "spark", "cli", "session", "management", "links", "client", "operations", "broker", "auth", "queues"),
+    *("routing", "cluster", "wire", "catalog", "storage", "core", "runtime"),
 )
 
 
@@ -36,7 +36,7 @@ def house(tree: Path, **modules: str) -> Path:
     contracts = PYPROJECT.read_text().replace('.**"', '"')
     (tree / "pyproject.toml").write_text(contracts)
     package = tree / "src" / "leveret"
-    for room in ROOMS:
+    for room in (*ROOMS, "cluster/consensus"):
         (package / room).mkdir(parents=True)
         (package / room / "__init__.py").touch()
     for name in ("__init__", "errors"):

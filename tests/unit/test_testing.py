@@ -219,11 +219,13 @@ def test_connections_can_be_closed_as_an_operator_would() -> None:
 def test_a_broker_stops_while_clients_publish() -> None:
     broker = Broker().start()
     ended: list[BaseException] = []
+    began = threading.Barrier(4, timeout=20)
 
     def publish() -> None:
         connection = pika.BlockingConnection(pika.URLParameters(broker.url))
         channel = connection.channel()
         channel.queue_declare("q")
+        began.wait()
         try:
             while True:
                 channel.basic_publish("", "q", bytes(1000))
@@ -233,7 +235,8 @@ def test_a_broker_stops_while_clients_publish() -> None:
     threads = [threading.Thread(target=publish) for _ in range(3)]
     for thread in threads:
         thread.start()
-    time.sleep(0.2)
+    began.wait()
+    time.sleep(0.1)
     started = time.monotonic()
     broker.stop()
     assert time.monotonic() - started < 5

@@ -1,1 +1,2 @@
-"""The service desk: declares, publishes and deletes on behalf of sessions, and performs what the machines ask for."""
+"""The broker itself: declares, publishes and deletes on behalf of sessions, and performs what the machines
+ask for."""

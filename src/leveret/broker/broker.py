@@ -7,26 +7,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from msgspec import structs
 
-from leveret.broker.agenda import Agenda
-from leveret.broker.audit import Acting, Audit
+from leveret.auth.audit import Acting, Audit
+from leveret.auth.limits import Limits
+from leveret.auth.login import AuthSettings, Logins
+from leveret.broker.activity import Churn, Retired
+from leveret.broker.blocked_connections import BlockedConnections
 from leveret.broker.connected import Connected
+from leveret.broker.dead_letter_worker import DeadLetterWorker
 from leveret.broker.events import Events
-from leveret.broker.leases import Leases
-from leveret.broker.limits import Limits
-from leveret.broker.login import AuthSettings, Logins
-from leveret.broker.post_office import PostOffice
-from leveret.broker.statistics.activity import Churn, Retired
-from leveret.broker.statistics.hold_ups import HoldUps
+from leveret.broker.product_name import Announced
+from leveret.broker.queue_expiry import QueueExpiry
+from leveret.broker.reserved_names import refuse_reserved_queue
+from leveret.broker.sealing import Sealer
 from leveret.broker.stream_groups import StreamGroups
+from leveret.broker.timer_queue import TimerQueue
 from leveret.broker.vhost import LiveVhost
 from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.commands import Added, Change, Command, Removed, encode_command
 from leveret.catalog.passwords import SALT_BYTES, hash_known_password
 from leveret.catalog.records import (
+    Arguments,
     BindingRecord,
     ExchangeRecord,
     GlobalParameter,
@@ -35,19 +40,23 @@ from leveret.catalog.records import (
     Policy,
     QueueRecord,
     Reprocessing,
+    Suspension,
     TopicPermission,
     User,
     Vhost,
 )
 from leveret.catalog.snapshot import is_durable
-from leveret.core.borrower import Borrower
-from leveret.core.contract import Queue
-from leveret.core.office import Office
-from leveret.core.pickup import Pickup
-from leveret.core.queue import ClassicQueue
+from leveret.core.connection.channel import Channel
+from leveret.core.connection.leased_get import LeasedGet
+from leveret.core.queue.classic_queue import ClassicQueue
+from leveret.core.queue.contract import Queue
+from leveret.core.queue.mover import Mover
+from leveret.core.queue.office import Office
+from leveret.core.queue.release import Release
 from leveret.queues.holder import ExchangeHolder
 from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
+from leveret.storage.layout import LINK_KEY_FILE
 from leveret.storage.store import Store
 
 DEFAULT_VHOST = "/"
@@ -62,40 +71,53 @@ class Broker:
         # None for a broker that keeps nothing, as in many tests.
         self.store = store
         self.catalog = Catalog()
+        # Encrypts what links' URIs have of passwords, on disk; None for a broker that keeps nothing.
+        self.sealer = None if store is None else Sealer(store.root / LINK_KEY_FILE, dice.salt)
+        # What every interface calls the broker.
+        self.announced = Announced()
         # What queues share: the time, dead letters, alarms.
         self.office = Office(clock.now_ms(), journal=None if store is None else store.journal)
-        self.agenda = Agenda(clock.now_ms, self.tick, lambda: self.kick())
-        self.office.alarm = self.agenda.put
-        self.post_office = PostOffice(self.office, None if store is None else store.journal, self, clock.wall)
-        self.leases = Leases(self.agenda, clock.now_ms, self._delete_unused)
+        self.timers = TimerQueue(clock.now_ms, self.tick, lambda: self.kick())
+        self.office.alarm = self.timers.put
+        self.office.forget = self.timers.forget
+        self.dead_letter_worker = DeadLetterWorker(
+            self.office, None if store is None else store.journal, self, clock.wall
+        )
+        self.queue_expiry = QueueExpiry(self.timers, clock.now_ms, self._delete_unused)
         # Which consumers of streams share their work, and whose turn it is.
-        self.stream_groups = StreamGroups(self.agenda, clock.now_ms)
-        # Sends what was put into outboxes; set by whoever runs the broker on a loop.
+        self.stream_groups = StreamGroups(self.timers, clock.now_ms)
+        # Sends what was put into write buffers; set by whoever runs the broker on a loop.
         self.kick: Callable[[], None] = lambda: None
         self.logins = Logins(self.catalog, dice, clock, auth, self._store_hash)
         self.limits = Limits(self.catalog)
         # Who changed what; None where nobody asks.
         self.audit: Audit | None = None
+        # Arguments that exchanges route by which were declared without them; set before the first virtual host is made.
+        self.exchange_defaults: Arguments = {}
         self.vhosts: dict[str, LiveVhost] = {}
         self.connections: dict[int, Connected] = {}
         # The same by their names.
         self.connections_named: dict[str, Connected] = {}
+        # Those that are being opened or closed, which nobody need be told of.
+        self.half_open: dict[int, Connected] = {}
         self._last_connection_id = 0
         # Connections that are not read because they publish faster than the disk takes it.
         self.stalled: dict[int, Connected] = {}
         # Those who hold messages of queues without being connected.
-        self.borrowers: set[Borrower | Pickup] = set()
+        self.movers: set[Mover | LeasedGet] = set()
         self.events = Events(clock.now_ms())
         # Told of every change of the catalog, once everything mirrors it; not of those that a start repeats.
         self.listeners: list[Callable[[Change], None]] = [lambda change: self.events.changed(change, clock.now_ms())]
-        # Why publishers are not read at present, by source of the alarm.
+        # What is short at present and why that is known, by source of the alarm; of these, those for which publishers
+        # are not read.
         self.alarms: dict[str, str] = {}
+        self._blocking: dict[str, str] = {}
         self.connections_opened_total = 0
         self.connections_closed_total = 0
         self.churn = Churn()
         # What those had counted who are gone.
         self.retired = Retired()
-        self.hold_ups = HoldUps(clock.monotonic)
+        self.blocked_connections = BlockedConnections(clock.monotonic)
 
     def create_defaults(self) -> None:
         """What an empty broker starts with: the vhost / and guest, who may do everything there."""
@@ -116,25 +138,50 @@ class Broker:
     def start(self, loop: asyncio.AbstractEventLoop, kick: Callable[[], None]) -> None:
         """From now on time passes."""
         self.kick = kick
-        self.agenda.start(loop)
-        self.post_office.start(loop, kick)
+        self.logins.start()
+        self.timers.start(loop)
+        self.dead_letter_worker.start(loop, kick)
 
     def tick(self) -> None:
         """Tells the data plane what time it is. To be called whenever something comes in from outside."""
         self.office.now = max(self.office.now, self.clock.now_ms())
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Work that comes from outside: the data plane knows the time, and what it has written is sent at the end."""
+        self.tick()
+        try:
+            yield
+        finally:
+            self.kick()
+
+    def resume_time(self, now_ms: int) -> None:
+        """At the start, before there is a message: for messages it is so late, whatever the clock says."""
+        self.clock.resume(now_ms)
+        self.office.now = now_ms
 
     def _delete_unused(self, queue: Queue) -> None:
         record: QueueRecord = queue.record
         self.apply(commands.DeleteQueue(record.vhost, record.name))
 
     def declare_durable_queue(self, vhost: str, name: str) -> None:
-        self.apply(commands.DeclareQueue(QueueRecord(vhost, name, "classic", True, False, 0, {}, self.new_queue_id())))
+        """One that the broker needs itself; raises SoftError if the virtual host has no room for it, or its name is
+        reserved."""
+        refuse_reserved_queue(name)
+        self.limits.topology.check_queues(vhost, name, {})
+        self.apply(commands.DeclareQueue(QueueRecord(vhost, name, "classic", True, False, 0, {}, *self.new_identity())))
 
     # ---- what survives
 
     def new_queue_id(self) -> int:
         """For a queue that survives; 0 if nothing does."""
         return 0 if self.store is None else self.catalog.next_queue_id
+
+    def new_identity(self) -> tuple[int, int]:
+        """The id and the moment of a queue that is declared now and survives. The moment tells it from one that had the
+        same id and name in a data directory that was deleted since."""
+        queue_id = self.new_queue_id()
+        return queue_id, self.office.now if queue_id else 0
 
     def all_queues(self) -> Iterator[ClassicQueue | ExchangeHolder]:
         """Everything that holds messages."""
@@ -143,8 +190,13 @@ class Broker:
                 if isinstance(queue, ClassicQueue):
                     yield queue
             for exchange in vhost.exchanges.values():
-                if exchange.keeper is not None:
-                    yield exchange.keeper
+                if exchange.exchange_store is not None:
+                    yield exchange.exchange_store
+
+    def all_channels(self) -> Iterator[Channel]:
+        """Everything that holds messages which were handed out and not acknowledged."""
+        for connection in self.connections.values():
+            yield from connection.counted()[1]
 
     def disk_calmed(self) -> None:
         if self.stalled:
@@ -155,8 +207,8 @@ class Broker:
     def collect_unacked(self, number: int, found: dict[tuple[int, int], object]) -> None:
         """What connections and the broker's own jobs hold of a segment, and dead letters on their way."""
         self._tell(lambda connection: connection.collect_located(number, found))
-        for borrower in self.borrowers:
-            borrower.collect_located(number, found)  # type: ignore[no-untyped-call]
+        for mover in self.movers:
+            mover.collect_located(number, found)  # type: ignore[no-untyped-call]
         self.office.collect_located(number, found)
 
     # ---- the catalog and its mirror
@@ -165,7 +217,7 @@ class Broker:
         """Changes what exists: the catalog first, then its log, then everything that mirrors it. `by` is whoever wants
         it, for the audit log."""
         # First of all: what cannot be written must not happen.
-        octets = b"" if self.store is None else encode_command(command)
+        octets = b"" if self.sealer is None else encode_command(self.sealer.seal(command))
         changes = self.catalog.apply(command)
         if self.store is not None and any(is_durable(self.catalog, change) for change in changes):
             self.store.append_command(octets)
@@ -196,12 +248,14 @@ class Broker:
         elif isinstance(record, Policy):
             self.tick()
             self.vhosts[record.vhost].policies_changed(replayed)
-            self._tell(lambda connection: connection.ack_timeouts_changed())
         elif isinstance(record, Reprocessing):
             # Whoever runs the job has written this, or sees that its queue is gone.
             pass
         elif isinstance(record, Parameter | GlobalParameter):
             # Whoever acts on them reads them when it does.
+            pass
+        elif isinstance(record, Suspension):
+            # Asked about at every login. Users are suspended at a start, before anybody is connected.
             pass
         elif isinstance(record, Permission | TopicPermission):
             self._tell(lambda connection: connection.permissions_changed(record.user))
@@ -213,7 +267,7 @@ class Broker:
     def _reflect_vhost(self, vhost: Vhost, change: Change) -> None:
         if isinstance(change, Removed):
             self._tell(lambda connection: connection.vhost_deleted(vhost.name))
-            del self.vhosts[vhost.name]
+            self.vhosts.pop(vhost.name).policy_application.close()
         elif isinstance(change, Added) and vhost.name not in self.vhosts:
             self.vhosts[vhost.name] = LiveVhost(
                 vhost.name,
@@ -221,8 +275,11 @@ class Broker:
                 self.store,
                 self.catalog.policies[vhost.name],
                 self.office,
-                self.leases,
+                self.queue_expiry,
                 self.retired,
+                lambda: self._tell(lambda connection: connection.ack_timeouts_changed()),
+                self.exchange_defaults,
+                self.dice.uuid,
             )
 
     # ---- connections
@@ -260,24 +317,41 @@ class Broker:
     @property
     def blocked_reason(self) -> str | None:
         """Why publishing connections are not read at present, or None."""
-        return next(iter(self.alarms.values()), None)
+        return next(iter(self._blocking.values()), None)
 
-    def raise_alarm(self, source: str, reason: str) -> None:
-        was = self.blocked_reason
+    def raise_alarm(self, source: str, reason: str, blocks: bool = True) -> None:
         if self.alarms.get(source) != reason:
             self.events.tell("alarm.set", self.clock.now_ms(), {"source": source, "reason": reason})
         self.alarms[source] = reason
-        if was is None:
-            self._tell(lambda connection: connection.blocked_changed(reason))
+        if blocks:
+            began = source not in self._blocking
+            self._blocking[source] = reason
+            if began:
+                self._tell_blocked()
 
     def clear_alarm(self, source: str) -> None:
-        was = self.blocked_reason
         if self.alarms.pop(source, None) is not None:
             self.events.tell("alarm.cleared", self.clock.now_ms(), {"source": source})
-        if was is not None and self.blocked_reason is None:
-            self._tell(lambda connection: connection.blocked_changed(None))
+        if self._blocking.pop(source, None) is not None:
+            self._tell_blocked()
+
+    def is_blocked_by(self, source: str) -> bool:
+        return source in self._blocking
+
+    def _tell_blocked(self) -> None:
+        reason = self.blocked_reason
+        self._tell(lambda connection: connection.blocked_changed(reason))
+
+    def quiesce(self) -> None:
+        """Nothing happens by itself any more: no message expires, becomes due or is dead-lettered, no queue is deleted
+        for lack of use. What is on its way stays in the log as a message of its queue."""
+        self.timers.stop()
+        self.dead_letter_worker.stop()
+        for holder in list(self.office.returning):
+            if isinstance(holder, Release):
+                # What was purged is not to come back.
+                holder.finish()
 
     def close(self) -> None:
-        self.agenda.stop()
-        self.post_office.stop()
+        self.quiesce()
         self.logins.close()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from leveret.broker.statistics.activity import Activity
+from leveret.broker.activity import Activity
 from leveret.catalog.records import Arguments
 
 AMQP = "AMQP 0-9-1"
@@ -18,12 +18,15 @@ STREAM = "stream"
 # What a connection is doing: it is read; it would not be if it published, because of an alarm; it is not, because it
 # did; it is not, because it is ahead of the disk.
 RUNNING, BLOCKING, BLOCKED, FLOW = "running", "blocking", "blocked", "flow"
+# Before that: nobody has logged in; the client is to say which limits it takes; and which virtual host it wants.
+# Behind it: the other side has not closed yet.
+STARTING, TUNING, OPENING, CLOSING = "starting", "tuning", "opening", "closing"
 # Whether a consumer gets messages: it does, or it would if it were not behind a single active one.
 UP, WAITING, SINGLE_ACTIVE = "up", "waiting", "single_active"
 
 
 @dataclass(frozen=True, slots=True)
-class SeenTls:
+class TlsInfo:
     """What was agreed on, in the words of RabbitMQ's API; texts are empty where nothing is known."""
 
     protocol: str
@@ -36,7 +39,7 @@ class SeenTls:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenConnection:
+class ConnectionInfo:
     """One connection at one moment."""
 
     name: str
@@ -55,17 +58,19 @@ class SeenConnection:
     frame_max: int
     heartbeat_s: int
     state: str
-    tls: SeenTls | None
+    tls: TlsInfo | None
     channel_count: int
     received_bytes: int
     received_count: int
     sent_bytes: int
     sent_count: int
     pending_bytes: int
+    # Milliseconds of the wall clock; None if no heartbeat came.
+    last_heartbeat_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class SeenChannel:
+class ChannelInfo:
     """One channel of an AMQP connection. `core` is the channel of the data plane, which counts."""
 
     connection: Connected
@@ -81,6 +86,11 @@ class SeenChannel:
     unconfirmed_count: int
     uncommitted_count: int
     uncommitted_acks: int
+    # Octets that may be unacknowledged, of each consumer to come and of all together; 0 is no limit.
+    prefetch_bytes: int = 0
+    global_prefetch_bytes: int = 0
+    # What the next message to be confirmed is numbered; 0 unless the channel confirms.
+    next_publish_seq: int = 0
 
     @property
     def name(self) -> str:
@@ -88,7 +98,7 @@ class SeenChannel:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenConsumer:
+class ConsumerInfo:
     """One consumer, of either protocol. `channel_number` is 0 for the stream protocol, which has none."""
 
     connection: Connected
@@ -105,10 +115,11 @@ class SeenConsumer:
     # Milliseconds that an ack may take; None for as long as it likes.
     ack_timeout_ms: int | None
     unacked_count: int = 0
+    prefetch_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class SeenPublisher:
+class PublisherInfo:
     """A publisher of the stream protocol."""
 
     connection: Connected
@@ -121,7 +132,7 @@ class SeenPublisher:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenSubscription:
+class SubscriptionInfo:
     """A consumer of the stream protocol, with what only its protocol has."""
 
     connection: Connected
@@ -164,6 +175,9 @@ class Connected(Protocol):
 
     def ack_timeouts_changed(self) -> None: ...
 
+    def tracing_changed(self) -> None:
+        """Of its virtual host."""
+
     def collect_located(self, number: int, found: dict[tuple[int, int], object]) -> None: ...
 
     def count_into(self, activity: Activity) -> None:
@@ -174,22 +188,22 @@ class Connected(Protocol):
 
     # ---- what operators see of it
 
-    def seen(self) -> SeenConnection: ...
+    def seen(self) -> ConnectionInfo: ...
 
     @property
     def channel_count(self) -> int: ...
 
-    def channels(self) -> Iterator[SeenChannel]:
+    def channels(self) -> Iterator[ChannelInfo]:
         """In the order of their numbers; those that are closing left out."""
 
-    def channel(self, number: int) -> SeenChannel | None: ...
+    def channel(self, number: int) -> ChannelInfo | None: ...
 
-    def consumers(self) -> Iterator[SeenConsumer]: ...
+    def consumers(self) -> Iterator[ConsumerInfo]: ...
 
-    def publishers_seen(self) -> Iterator[SeenPublisher]:
+    def publishers_seen(self) -> Iterator[PublisherInfo]:
         """Of the stream protocol; an AMQP connection has none."""
 
-    def subscriptions_seen(self) -> Iterator[SeenSubscription]:
+    def subscriptions_seen(self) -> Iterator[SubscriptionInfo]:
         """The same."""
 
 

@@ -1,12 +1,13 @@
 """CC and BCC: a message's headers may name further routing keys. Both stay with the message; BCC is taken off where
-clients see it (core.message.shown)."""
+clients see it (core.codec.message.shown)."""
 
 from __future__ import annotations
 
-from leveret.core.contract import Queue
-from leveret.core.properties import Properties
-from leveret.core.router import Exchange, Router
-from leveret.core.wording import shown_type
+from leveret.core.codec.names import name_octets
+from leveret.core.codec.properties import Properties
+from leveret.core.codec.wording import shown_type
+from leveret.core.connection.router import Exchange, Router
+from leveret.core.queue.contract import Queue
 from leveret.errors import SoftError
 
 
@@ -21,7 +22,7 @@ def copy_keys(properties: Properties) -> list[bytes]:
         if not isinstance(copies, list):
             reason = f'{{unacceptable_type_in_header,"{name}",{shown_type(copies)}}}'
             raise SoftError(406, f"invalid message: {reason}")
-        keys += [copy.encode("utf-8", "surrogateescape") for copy in copies if isinstance(copy, str)]
+        keys += [name_octets(copy) for copy in copies if isinstance(copy, str)]
     return keys
 
 

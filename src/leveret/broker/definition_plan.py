@@ -16,7 +16,8 @@ from leveret.broker.broker import Broker
 from leveret.broker.equivalence import assert_same_exchange, assert_same_queue
 from leveret.broker.exchanges import keeps_something
 from leveret.broker.parameters import check_global, check_parameter
-from leveret.broker.topology import RESERVED_PREFIX, exchange_text, queue_text
+from leveret.broker.reserved_names import RESERVED_PREFIX
+from leveret.broker.topology import exchange_text, queue_text
 from leveret.broker.users import check_permission, check_topic_permission, check_user
 from leveret.broker.vhosts import check_vhost
 from leveret.catalog import commands
@@ -25,7 +26,7 @@ from leveret.catalog.commands import Command
 from leveret.catalog.definition_reader import PROBLEMS_MAX, Definitions, Placed, Problems, UserEntry, VhostEntry
 from leveret.catalog.definitions import EXCHANGE, OWN_PREFIX, QUEUE
 from leveret.catalog.parameters import VHOST_LIMITS
-from leveret.catalog.policy_keys import check_policy
+from leveret.catalog.policy_keys import check_policy, mirroring_refusal
 from leveret.catalog.records import (
     BindingRecord,
     ExchangeRecord,
@@ -64,6 +65,8 @@ class Plan(msgspec.Struct):
     steps: list[Step] = []
     # Place and reason of what differs and stays as it is.
     kept: Problems = []
+    # Place and reason of what is taken and has no effect.
+    notices: Problems = []
     unchanged: int = 0
     # What survives, and what does not: the log may bring back only the first.
     durable: list[Command] = []
@@ -187,7 +190,10 @@ class Planner:
 
     def _policy(self, place: str, record: Policy) -> None:
         self._known_vhost(record.vhost)
-        check_policy(record)
+        check_policy(record, imported=True)
+        sleeping = mirroring_refusal(record.definition)
+        if sleeping is not None:
+            self.plan.notices.append((place, f"kept as it is, but {sleeping[1]}"))
         record = msgspec.structs.replace(record, set_at_ms=self._broker.clock.now_ms())
         book = self._catalog.policies.get(record.vhost)
         existing = None if book is None else book.find(record.name, record.operator)
@@ -235,7 +241,7 @@ class Planner:
         if queue_type(kind).needs_disk and self._broker.store is None:
             raise InvalidRequest(f"{what} needs a data directory, and this broker has none")
         if record.durable:
-            record = msgspec.structs.replace(record, id=self._new_id())
+            record = msgspec.structs.replace(record, id=self._new_id(), created_ms=self._broker.office.now)
         self._queues_of(record.vhost)[record.name] = record
         self._create(QUEUE, record.vhost, record.name, commands.DeclareQueue(record), record.durable)
 

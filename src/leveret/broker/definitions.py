@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from leveret import __version__
 from leveret.broker.broker import DEFAULT_PASSWORD, DEFAULT_USER, DEFAULT_VHOST, Broker
 from leveret.broker.definition_plan import Plan, Planner
 from leveret.broker.users import ALL, UserService, check_password
@@ -26,9 +25,6 @@ from leveret.runtime.log import get_logger
 
 log = get_logger(__name__)
 
-PRODUCT = "leveret"
-# Whose definitions these are like: tools look at it.
-LIKE_RABBITMQ = "4.3.0"
 # The digest of what the last start imported; nobody sees it.
 IMPORTED = f"{OWN_PREFIX}definitions"
 # Never kept: stands for a hash that is not made yet.
@@ -52,7 +48,13 @@ class DefinitionService:
 
     def export(self, vhost: str | None = None) -> dict[str, Any]:
         """Everything, or what is in a virtual host, which exists."""
-        return export(self._broker.catalog, heading(vhost), vhost)
+        return export(self._broker.catalog, self.heading(vhost), vhost)
+
+    def heading(self, vhost: str | None = None) -> dict[str, Any]:
+        """Where it comes from: tools look at it before they take the rest."""
+        announced = self._broker.announced
+        heading = {"rabbit_version": announced.version}
+        return heading if vhost is not None else heading | announced.http_fields
 
     def sections(self, vhost: str | None = None) -> list[Section]:
         """The same for those who may not hold anybody up: to be shown a few at a time."""
@@ -88,6 +90,8 @@ class DefinitionService:
     def _carry_out(self, plan: Plan, more: list[Command]) -> None:
         if plan.problems:
             raise InvalidDefinitions(plan.problems)
+        for place, text in plan.notices:
+            log.warning("something of a definition has no effect", place=place, reason=text)
         self._broker.tick()
         # What does not survive is a command of its own: the log would bring it back with the rest.
         for made in (plan.durable + more, plan.transient):
@@ -145,17 +149,6 @@ class DefinitionService:
             if entry.record.password is not None:
                 octets = entry.record.password.encode()
                 found.users[number] = _hashed(entry, self._broker.logins.hash(octets) if octets else "")
-
-
-def heading(vhost: str | None = None) -> dict[str, Any]:
-    if vhost is not None:
-        return {"rabbit_version": LIKE_RABBITMQ}
-    return {
-        "rabbit_version": LIKE_RABBITMQ,
-        "rabbitmq_version": LIKE_RABBITMQ,
-        "product_name": PRODUCT,
-        "product_version": __version__,
-    }
 
 
 def seeds(broker: Broker, planner: Planner, defaults: Defaults) -> list[Command]:

@@ -5,10 +5,14 @@ For clients that declare, and for definitions that are imported over what exists
 from __future__ import annotations
 
 from leveret.catalog.arguments import DEDUPLICATION_CHECKS, assert_same_argument, assert_same_property
+from leveret.catalog.policies import MESSAGE_ID_ARGUMENT
 from leveret.catalog.records import Arguments, ExchangeRecord, QueueRecord
 from leveret.queues.registry import DEFAULT, queue_type
+from leveret.routing.headers import IGNORE_X
 
 COMPARED_EXCHANGE_ARGUMENTS = ("alternate-exchange", "x-delayed-type", *DEDUPLICATION_CHECKS)
+# RabbitMQ's clients do not know these, and declare again what an operator or a migration has given them.
+COMPARED_IF_GIVEN = (IGNORE_X, MESSAGE_ID_ARGUMENT)
 
 
 def assert_same_queue(record: QueueRecord, what: str, durable: bool, auto_delete: bool, arguments: Arguments) -> None:
@@ -32,3 +36,6 @@ def assert_same_exchange(current: ExchangeRecord, what: str, received: ExchangeR
     assert_same_property("internal", what, current.internal, received.internal)
     for name in COMPARED_EXCHANGE_ARGUMENTS:
         assert_same_argument(name, what, current.arguments, received.arguments)
+    for name in COMPARED_IF_GIVEN:
+        if name in received.arguments:
+            assert_same_argument(name, what, current.arguments, received.arguments)

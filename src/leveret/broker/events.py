@@ -21,6 +21,7 @@ from leveret.catalog.records import (
     Permission,
     Policy,
     QueueRecord,
+    Suspension,
     TopicPermission,
     User,
     Vhost,
@@ -144,6 +145,8 @@ def _told(change: Change) -> tuple[str, str | None, dict[str, Any]] | None:
         return f"vhost.{put}", record.name, {"name": record.name}
     if isinstance(record, User):
         return f"user.{put}", None, {"name": record.name}
+    if isinstance(record, Suspension):
+        return f"user.{'suspended' if isinstance(change, Added) else 'released'}", None, {"name": record.user}
     if isinstance(record, Permission | TopicPermission):
         return f"permission.{put}", record.vhost, {"user": record.user, "vhost": record.vhost}
     return None

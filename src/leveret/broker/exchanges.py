@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import partial
 
 from leveret.catalog.records import ExchangeRecord
-from leveret.core.matcher import Matcher
-from leveret.core.message import Message
-from leveret.core.office import Office
-from leveret.core.router import Exchange
+from leveret.core.codec.message import Message
+from leveret.core.codec.names import name_octets
+from leveret.core.connection.router import Exchange
+from leveret.core.matching.matcher import Matcher
+from leveret.core.queue.office import Office
 from leveret.queues.dedup import is_wanted, make_window
 from leveret.queues.holder import ExchangeHolder
-from leveret.queues.queue_type import Stock
+from leveret.queues.queue_type import QueueStorage
 from leveret.routing.deduplicating import NAME as DEDUPLICATING
 from leveret.routing.delayed import NAME as DELAYED
 
@@ -29,18 +30,17 @@ def keeps_something(record: ExchangeRecord) -> bool:
 def make_exchange(
     record: ExchangeRecord,
     matcher: Matcher,
-    alternate: bytes | None,
-    stock: Stock | None,
+    queue_storage: QueueStorage | None,
     office: Office,
     route: Callable[[Exchange, Message, bool], None],
 ) -> Exchange:
     """`route` takes a message of a delayed exchange when its time has come, and whether it may have had it before."""
-    name = record.name.encode("utf-8", "surrogateescape")
-    exchange = Exchange(name, matcher, record.internal, alternate, record)
+    name = name_octets(record.name)
+    exchange = Exchange(name, matcher, record.internal, None, record)
     if keeps_something(record):
-        window = make_window(record.arguments, record.id, stock) if deduplicates(record) else None
+        window = make_window(record.arguments, record.id, queue_storage) if deduplicates(record) else None
         exchange.window = window
-        exchange.keeper = ExchangeHolder(record, stock, office, window, partial(route, exchange))
+        exchange.exchange_store = ExchangeHolder(record, queue_storage, office, window, partial(route, exchange))
         if record.kind == DELAYED:
-            exchange.holder = exchange.keeper
+            exchange.holder = exchange.exchange_store
     return exchange

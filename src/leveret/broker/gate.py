@@ -1,20 +1,22 @@
 """The gate that everything published passes, whichever way it came: may he, and is the message one that the broker can
 answer for?
 
-The intake (core/intake.py) does the work per message and asks here when something is new. Each channel of AMQP has one,
-and each request over HTTP that publishes."""
+The publish path (core/connection/publish_path.py) does the work per message and asks here when something is new. Each
+channel of AMQP has one, and each request over HTTP that publishes."""
 
 from __future__ import annotations
 
-from leveret.broker.access import WRITE, Access, Right, has
+from leveret.auth.access import WRITE, Access, Right, has
 from leveret.broker.copies import copy_keys, resolve_copies
 from leveret.broker.topology import REPLY_TO_PREFIX, exchange_text
 from leveret.broker.vhost import LiveVhost
 from leveret.catalog.arguments import check_expiration
-from leveret.core.contract import Queue
-from leveret.core.properties import Properties
-from leveret.core.router import Exchange
+from leveret.core.codec.names import name_text
+from leveret.core.codec.properties import Properties
+from leveret.core.connection.router import Exchange
+from leveret.core.queue.contract import Queue
 from leveret.errors import SoftError
+from leveret.queues.death import claimed
 from leveret.queues.delay import delayed
 
 REPLY_TO = REPLY_TO_PREFIX.encode()
@@ -43,7 +45,7 @@ class Gate:
         return self.access.has_topics(exchange.record)
 
     def check_key(self, exchange: Exchange, key: bytes) -> None:
-        self.access.check_topic(WRITE, exchange.record, key.decode("utf-8", "surrogateescape"))
+        self.access.check_topic(WRITE, exchange.record, name_text(key))
 
     def check_copies(self, exchange: Exchange, properties: Properties) -> None:
         """The keys in CC and BCC: what may not be published with a key must not get there as a copy."""
@@ -68,12 +70,20 @@ class Gate:
             return properties.replace({"reply_to": self.reply_name.decode()})
         return properties
 
+    def identify(self, properties: Properties) -> Properties:
+        """The same with a message id, a random UUID, for an exchange that gives one to messages without."""
+        return properties.replace({"message_id": self.vhost.new_uuid()})
+
     def resolve_copies(self, exchange: Exchange, key: bytes, properties: Properties) -> tuple[Queue, ...]:
         self.check_copies(exchange, properties)
         return resolve_copies(self.vhost.router, exchange, key, properties)
 
     def delay(self, properties: Properties) -> tuple[Properties, int]:
-        """What a message with x-delay goes on with, and how many milliseconds it waits."""
+        """What a message with x-delay or x-death goes on with, and how many milliseconds it waits."""
+        if properties.has_death:
+            properties = claimed(properties)
+        if not properties.has_delay:
+            return properties, 0
         if properties.has_cc:
             # Now: when a delayed exchange routes it, nobody can be told any more that its headers are bad.
             copy_keys(properties)

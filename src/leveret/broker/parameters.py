@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leveret.broker.access import Right, has
+from leveret.auth.access import Right, has
+from leveret.auth.identity import Identity
 from leveret.broker.broker import Broker
-from leveret.broker.identity import Identity
 from leveret.catalog import commands
 from leveret.catalog.definitions import OWN_PREFIX, policy_value
 from leveret.catalog.parameters import (
@@ -56,6 +56,8 @@ class ParameterService:
         check_parameter(parameter)
         check_reach(parameter, who)
         existing = self._broker.catalog.parameters.get((parameter.vhost, parameter.component, parameter.name))
+        if existing is None:
+            self._broker.limits.topology.check_parameters(parameter.vhost)
         if existing != parameter:
             self._broker.apply(commands.PutParameter(parameter))
         return existing is None

@@ -40,6 +40,8 @@ class Policies:
         if book is None:
             raise InvalidPolicy("vhost", f"there is no virtual host '{vhost}'")
         existing = book.find(name, operator)
+        if existing is None:
+            self._broker.limits.topology.check_policies(vhost)
         if existing is None or msgspec.structs.replace(existing, set_at_ms=policy.set_at_ms) != policy:
             self._broker.apply(commands.PutPolicy(policy))
         return existing is None

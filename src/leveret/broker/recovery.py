@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from leveret.broker.broker import DEFAULT_VHOST, Broker
+from leveret.broker.suspensions import show_suspensions, suspend_everybody
 from leveret.catalog import commands
 from leveret.catalog.commands import Command, decode_command, encode_command
 from leveret.catalog.records import QueueRecord, Vhost
 from leveret.catalog.repair import is_possible, missing_vhost
 from leveret.catalog.snapshot import snapshot
+from leveret.catalog.unusable import unusable_patterns
 from leveret.errors import StartupError
 from leveret.runtime.log import get_logger
 from leveret.storage.store import Store
+from leveret.storage.timekeeping import Moment
 
 log = get_logger(__name__)
 
@@ -26,12 +29,16 @@ def recover(broker: Broker, prepare: Callable[[bool], None] | None = None) -> No
     if store is None:
         prepare(True)
         return
-    found = [_decoded(command) for command in store.take_commands()]
+    sealer = broker.sealer
+    assert sealer is not None
+    found = [sealer.open(_decoded(command)) for command in store.take_commands()]
     for command in _singly(found, store.catalog.damaged):
         if not store.catalog.damaged or _make_possible(broker, command):
             _replay(broker, command)
-    store.snapshot = lambda: [encode_command(command) for command in snapshot(broker.catalog)]
-    store.all_queues = broker.all_queues
+    _name_unusable_patterns(broker)
+    store.snapshot = lambda: [encode_command(sealer.seal(command)) for command in snapshot(broker.catalog)]
+    store.paging.all_queues = broker.all_queues
+    store.paging.all_channels = broker.all_channels
     store.on_calm = broker.disk_calmed
     store.tick = broker.tick
     store.streams.now_ms = broker.clock.now_ms
@@ -39,9 +46,29 @@ def recover(broker: Broker, prepare: Callable[[bool], None] | None = None) -> No
     # Not merely without users: an operator may have deleted them all, guest first.
     prepare(not found or (store.catalog.damaged and not broker.catalog.users))
     _adopt_orphans(broker, store)
+    if store.catalog.damaged:
+        # Before the catalog is written anew: then nobody could tell any more that something was lost.
+        suspend_everybody(broker, [str(damage) for damage in store.catalog_damages])
+    show_suspensions(broker)
     store.rewrite_catalog_now()
+    broker.resume_time(store.resumed_ms(int(broker.clock.wall() * 1000)))
+    store.moments.now = lambda: Moment(broker.clock.now_ms(), int(broker.clock.wall() * 1000))
     broker.tick()
     store.restore(broker.office.now)
+
+
+def _name_unusable_patterns(broker: Broker) -> None:
+    """What an older version stored and this one cannot match: it is safe, and somebody must set it anew."""
+    for found in unusable_patterns(broker.catalog):
+        effect = "applies to nothing" if found.field == "pattern" else "allows nothing"
+        log.error(
+            f"a stored pattern is of no use: this {found.kind} {effect} until it is set anew",
+            vhost=found.vhost,
+            name=found.name,
+            field=found.field,
+            pattern=found.pattern,
+            problem=found.problem,
+        )
 
 
 def _create_defaults(broker: Broker, fresh: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from leveret.broker.agenda import Agenda
+from leveret.broker.timer_queue import TimerQueue
 from leveret.errors import SoftError
 from leveret.runtime.log import get_logger
 
@@ -50,13 +50,13 @@ class Handover:
 
 
 class StreamGroups:
-    """`agenda` and `now_ms` are the broker's: they end handovers that take too long."""
+    """`timers` and `now_ms` are the broker's: they end handovers that take too long."""
 
     def __init__(
-        self, agenda: Agenda, now_ms: Callable[[], int], handover_deadline_ms: int = HANDOVER_DEADLINE_MS
+        self, timers: TimerQueue, now_ms: Callable[[], int], handover_deadline_ms: int = HANDOVER_DEADLINE_MS
     ) -> None:
         assert handover_deadline_ms > 0
-        self.agenda = agenda
+        self.timers = timers
         self.now_ms = now_ms
         self.handover_deadline_ms = handover_deadline_ms
         # By virtual host, stream and name. A group without members is none.
@@ -170,7 +170,7 @@ class Group:
         groups.handovers_total += 1
         handover = Handover(member, groups.now_ms() + groups.handover_deadline_ms)
         self.active, self._handover = None, handover
-        groups.agenda.put(self, handover.due_ms)
+        groups.timers.put(self, handover.due_ms)
         member.deactivate(lambda: self._handed_over(handover))
 
     def _handed_over(self, handover: Handover) -> None:
@@ -181,7 +181,7 @@ class Group:
 
     def _end_handover(self) -> None:
         self._handover = None
-        self._groups.agenda.forget(self)
+        self._groups.timers.forget(self)
 
     def ring(self) -> None:
         """The time of a handover is up."""
@@ -189,7 +189,7 @@ class Group:
         if handover is None:
             return
         if self._groups.now_ms() < handover.due_ms:
-            self._groups.agenda.put(self, handover.due_ms)
+            self._groups.timers.put(self, handover.due_ms)
             return
         self._groups.overdue_total += 1
         log.warning(

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leveret.broker.access import READ
+from leveret.auth.access import READ
 from leveret.broker.broker import Broker
 from leveret.broker.topology import Requester, Topology, queue_text
+from leveret.core.codec.names import name_octets
 from leveret.core.stream.queue import StreamQueue
 from leveret.errors import SoftError
 from leveret.queues.stream_offset import LAST, NEXT, Start, read_start
@@ -125,7 +126,7 @@ class StreamService:
 
     @staticmethod
     def _name(consumer: str) -> bytes:
-        octets = consumer.encode("utf-8", "surrogateescape")
+        octets = name_octets(consumer)
         if not 0 < len(octets) <= NAME_OCTETS_MAX:
             raise SoftError(406, f"the name of a consumer has 1 to {NAME_OCTETS_MAX} octets")
         return octets

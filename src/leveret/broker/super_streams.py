@@ -10,15 +10,17 @@ from collections.abc import Sequence
 
 import msgspec
 
-from leveret.broker.access import CONFIGURE, READ, WRITE
+from leveret.auth.access import CONFIGURE, READ, WRITE
 from leveret.broker.broker import Broker
-from leveret.broker.topology import RESERVED_PREFIX, Requester, exchange_text, queue_text, strip_line_ends
-from leveret.broker.vhost import LiveVhost, octets
+from leveret.broker.reserved_names import RESERVED_PREFIX
+from leveret.broker.topology import Requester, exchange_text, queue_text, strip_line_ends
+from leveret.broker.vhost import LiveVhost
 from leveret.catalog import commands
 from leveret.catalog.json_tables import is_text
 from leveret.catalog.records import Arguments, BindingRecord, ExchangeRecord, QueueRecord
 from leveret.catalog.topology import Topology
-from leveret.core.super_stream_matcher import partition_order
+from leveret.core.codec.names import name_octets
+from leveret.core.matching.super_stream_matcher import partition_order
 from leveret.errors import AlreadyExists, SoftError
 from leveret.queues.registry import kind_from_arguments, queue_type
 from leveret.routing.super_stream import NAME as BY_HASH
@@ -79,17 +81,20 @@ class SuperStreams:
         _check_access(who, name, named)
         _check_names(name, named)
         self._refuse_existing(who.vhost, name, named)
-        self._broker.limits.check_queues(who.vhost.name, named[0], len(who.vhost.queues), len(named))
+        limits = self._broker.limits.topology
         stream = self._first_partition(who.vhost.name, named[0], arguments or {})
+        limits.check_queues(who.vhost.name, named[0], stream.arguments, len(named))
+        limits.check_bindings(who.vhost.name, {}, len(named))
         exchange = ExchangeRecord(who.vhost.name, name, kind, True, False, False, {SUPER_STREAM: True})
+        limits.check_exchange(who.vhost.name, name, exchange.arguments)
         self._broker.apply(commands.DeclareSuperStream(exchange, stream, tuple(zip(named, keys, strict=True))), who)
         return named
 
     def _refuse_existing(self, vhost: LiveVhost, name: str, streams: Names) -> None:
-        if octets(name) in vhost.exchanges:
+        if name_octets(name) in vhost.exchanges:
             raise AlreadyExists(406, f"{exchange_text(vhost.name, name)} exists already")
         for stream in streams:
-            if octets(stream) in vhost.queues:
+            if name_octets(stream) in vhost.queues:
                 raise AlreadyExists(406, f"{queue_text(vhost.name, stream)} exists already")
 
     def _first_partition(self, vhost: str, name: str, arguments: Arguments) -> QueueRecord:
@@ -100,7 +105,7 @@ class SuperStreams:
         kind = kind_from_arguments(arguments, what)
         if kind != STREAM:
             raise SoftError(406, f"a partition of a super stream is a stream: {what} cannot be of type '{kind}'")
-        record = QueueRecord(vhost, name, kind, True, False, 0, arguments, self._broker.new_queue_id())
+        record = QueueRecord(vhost, name, kind, True, False, 0, arguments, *self._broker.new_identity())
         queue_type(kind).validate(record, what)
         return record
 
@@ -125,11 +130,21 @@ class SuperStreams:
         self._exchange(vhost, name)
         return [binding.destination for binding in _partitions(self._topology(vhost), name)]
 
+    def partition_numbers(self, vhost: str, name: str) -> dict[str, int]:
+        """The same streams, each once, with the numbers that they were given; one that was bound without a number has
+        that of its place."""
+        self._exchange(vhost, name)
+        found: dict[str, int] = {}
+        for place, binding in enumerate(_partitions(self._topology(vhost), name)):
+            order = _order(binding)
+            found.setdefault(binding.destination, place if order is None else max(order, 0))
+        return found
+
     def route(self, vhost: str, name: str, key: str) -> Names:
         """The streams that a message with this routing key goes to."""
         self._exchange(vhost, name)
         live = self._broker.vhosts[vhost]
-        found = live.router.resolve(live.exchanges[octets(name)], [octets(key)], None)
+        found = live.router.resolve(live.exchanges[name_octets(name)], [name_octets(key)], None)
         return [queue.record.name for queue in found if queue.record.kind == STREAM]
 
     def of_stream(self, vhost: str, stream: str) -> Partition | None:
@@ -168,7 +183,7 @@ def _binding_keys(partitions: int | Sequence[str]) -> Names:
         raise SoftError(406, f"a super stream has 1 to {PARTITIONS_MAX} partitions, not {count}")
     keys = [str(number) for number in range(count)] if isinstance(partitions, int) else list(partitions)
     for key in keys:
-        if len(octets(key)) > NAME_OCTETS_MAX:
+        if len(name_octets(key)) > NAME_OCTETS_MAX:
             raise SoftError(406, f"a binding key has at most {NAME_OCTETS_MAX} octets: '{key[:32]}...'")
     return keys
 
@@ -185,7 +200,7 @@ def _check_access(who: Requester, name: str, streams: Sequence[str]) -> None:
 
 def _check_names(name: str, streams: Sequence[str]) -> None:
     for given in (name, *streams):
-        if given == "" or len(octets(given)) > NAME_OCTETS_MAX:
+        if given == "" or len(name_octets(given)) > NAME_OCTETS_MAX:
             raise SoftError(406, f"a name has 1 to {NAME_OCTETS_MAX} octets: '{given[:32]}'")
         if not is_text(given):
             raise SoftError(406, "a name must be valid UTF-8")
@@ -202,7 +217,7 @@ def _is_super_stream(record: ExchangeRecord) -> bool:
 
 def _order(binding: BindingRecord) -> int | None:
     try:
-        return partition_order(octets(binding.routing_key), binding.arguments)
+        return partition_order(name_octets(binding.routing_key), binding.arguments)
     except ValueError:
         return None
 
@@ -217,7 +232,7 @@ def _partitions(topology: Topology, exchange: str) -> Sequence[BindingRecord]:
 
     def place(binding: BindingRecord) -> tuple[bool, int, bytes, bytes]:
         order = _order(binding)
-        return order is None, order or 0, octets(binding.destination), octets(binding.routing_key)
+        return order is None, order or 0, name_octets(binding.destination), name_octets(binding.routing_key)
 
     return sorted(bindings, key=place)
 

@@ -17,6 +17,7 @@ from leveret.catalog.parameters import USER_LIMIT_NAMES, limit_problems
 from leveret.catalog.passwords import PASSWORD_BYTES_MAX
 from leveret.catalog.patterns import compile_pattern
 from leveret.catalog.records import Permission, TopicPermission, User
+from leveret.catalog.unusable import pattern_problems
 from leveret.errors import InvalidRequest
 
 NAME_OCTETS_MAX = 255
@@ -138,22 +139,25 @@ def check_user(user: User) -> None:
 
 
 def check_permission(permission: Permission) -> None:
-    for kind in ("configure", "write", "read"):
-        _check_pattern(kind, getattr(permission, kind))
+    _check_patterns(permission, ("configure", "write", "read"))
 
 
 def check_topic_permission(permission: TopicPermission) -> None:
     if not is_text(permission.exchange) or len(permission.exchange.encode()) > NAME_OCTETS_MAX:
         raise InvalidRequest(f"the name of an exchange has at most {NAME_OCTETS_MAX} bytes")
-    for kind in ("write", "read"):
-        _check_pattern(kind, getattr(permission, kind))
+    _check_patterns(permission, ("write", "read"))
 
 
-def _check_pattern(kind: str, pattern: str) -> None:
-    try:
-        compile_pattern(pattern)
-    except ValueError as error:
-        raise InvalidRequest(f"{kind}: invalid_regexp {pattern[:64]!r}: {error}") from None
+def _check_patterns(permission: Permission | TopicPermission, kinds: tuple[str, ...]) -> None:
+    for kind in kinds:
+        pattern = getattr(permission, kind)
+        try:
+            compile_pattern(pattern)
+        except ValueError as error:
+            raise InvalidRequest(f"{kind}: invalid_regexp {pattern[:64]!r}: {error}") from None
+    # A topic permission's may become too large by the names that it stands for.
+    for kind, problem in pattern_problems(permission).items():
+        raise InvalidRequest(f"{kind}: invalid_regexp {getattr(permission, kind)[:64]!r}: {problem}")
 
 
 def raise_first(problems: list[str]) -> None:

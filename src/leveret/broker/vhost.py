@@ -7,29 +7,43 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from leveret.broker.connected import SeenConsumer
+from leveret.broker.activity import Retired
+from leveret.broker.connected import ConsumerInfo
 from leveret.broker.copies import resolve_copies
 from leveret.broker.exchanges import make_exchange
-from leveret.broker.leases import Leases
-from leveret.broker.statistics.activity import Retired
+from leveret.broker.policy_application import PolicyApplication
+from leveret.broker.queue_expiry import QueueExpiry
 from leveret.catalog.commands import Added, Change
-from leveret.catalog.policies import PolicyBook, effective_exchange_arguments, effective_queue_arguments
-from leveret.catalog.records import BindingRecord, ExchangeRecord, QueueRecord
-from leveret.core.contract import Queue
-from leveret.core.matcher import Matcher
-from leveret.core.message import Message
-from leveret.core.office import Office
-from leveret.core.reply import ReplyQueue
-from leveret.core.router import Exchange, NamesMatcher, Router
+from leveret.catalog.policies import (
+    ALTERNATE_EXCHANGE,
+    MESSAGE_ID_ARGUMENT,
+    PolicyBook,
+    effective_exchange_arguments,
+    effective_queue_arguments,
+)
+from leveret.catalog.records import Arguments, BindingRecord, ExchangeRecord, QueueRecord
+from leveret.core.codec.message import Message
+from leveret.core.codec.names import name_octets
+from leveret.core.connection.reply import ReplyQueue
+from leveret.core.connection.router import Exchange, NamesMatcher, Router
+from leveret.core.connection.trace import Trace
+from leveret.core.matching.matcher import Matcher
+from leveret.core.queue.contract import Queue
+from leveret.core.queue.office import Office
 from leveret.queues.registry import queue_type
 from leveret.routing.registry import exchange_type
+from leveret.runtime.dice import Dice
 from leveret.storage.store import Store
 
 TTL = "x-message-ttl"
 
 
-def octets(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
+class ChannelTracer(Protocol):
+    """Notes what the channels of a traced virtual host publish and deliver."""
+
+    def trace(self, connection: str, channel: int, user: str) -> Trace: ...
+
+    def close(self) -> None: ...
 
 
 class CancelledConsumer(Protocol):
@@ -43,7 +57,7 @@ class StreamWatcher(Protocol):
 
     def stream_deleted(self, name: str) -> None: ...
 
-    def consumers(self) -> Iterator[SeenConsumer]:
+    def consumers(self) -> Iterator[ConsumerInfo]:
         """What it has there, and elsewhere."""
 
 
@@ -55,26 +69,37 @@ class LiveVhost:
         store: Store | None = None,
         policies: PolicyBook | None = None,
         office: Office | None = None,
-        leases: Leases | None = None,
+        queue_expiry: QueueExpiry | None = None,
         retired: Retired | None = None,
+        governed: Callable[[], None] = lambda: None,
+        exchange_defaults: Arguments | None = None,
+        new_uuid: Callable[[], str] | None = None,
     ) -> None:
+        """`governed` is called when queues have got what changed policies say. `exchange_defaults` are arguments that
+        exchanges route by which were declared without them."""
         self.name = name
         # The catalog's own; read here, never changed.
         self.policies = PolicyBook() if policies is None else policies
         self._pick = pick
+        # For messages without an id, where an exchange gives them one.
+        self.new_uuid = Dice().uuid if new_uuid is None else new_uuid
+        self._exchange_defaults: Arguments = exchange_defaults or {}
         self._store = store
         self._office = Office() if office is None else office
         # Queues that go when nobody uses them.
-        self.leases = Leases.without_clock() if leases is None else leases
+        self.queue_expiry = QueueExpiry.without_clock() if queue_expiry is None else queue_expiry
         # Gets what queues have counted when they go.
         self._retired = Retired() if retired is None else retired
         self.exchanges: dict[bytes, Exchange] = {}
         self.queues: dict[bytes, Queue] = {}
         # Direct reply-to addresses by their full name.
         self.replies: dict[bytes, ReplyQueue] = {}
-        self.router = Router(self.exchanges, self.queues)
+        self.router = Router(self.exchanges, self.queues, self._office.meter)
         # Exclusive queues by the connection they belong to.
         self.owned: dict[int, set[str]] = {}
+        self.policy_application = PolicyApplication(self._office, self._govern_any, governed)
+        # While it is traced.
+        self.firehose: ChannelTracer | None = None
         # Who is told when a stream is gone, by its name.
         self.watchers: dict[str, dict[StreamWatcher, bool]] = {}
 
@@ -92,14 +117,27 @@ class LiveVhost:
     # ---- policies
 
     def policies_changed(self, replayed: bool = False) -> None:
-        """Brings everything that policies can apply to in step with them, in one pass."""
+        """Brings everything that policies can apply to in step with them, in slices if that takes long."""
         # What arrived in this very millisecond was there before.
         self._office.now += 1
-        for queue in self.queues.values():
-            self._govern(queue, 0 if replayed else self._office.now)
-        for exchange in self.exchanges.values():
-            exchange.alternate = self._alternate(exchange.record)
-        self.router.changed()
+        things = (*self.exchanges.values(), *self.queues.values())
+        self.policy_application.begin(things, 0 if replayed else self._office.now, at_once=replayed)
+
+    def _govern_any(self, thing: Queue | Exchange, since_ms: int) -> None:
+        if not isinstance(thing, Exchange):
+            self._govern(thing, since_ms)
+            return
+        self._govern_exchange(thing)
+
+    def _govern_exchange(self, exchange: Exchange) -> None:
+        record: ExchangeRecord = exchange.record
+        arguments = effective_exchange_arguments(record, *self.policies.of_exchange(record))
+        name = arguments.get(ALTERNATE_EXCHANGE)
+        alternate = None if name is None else name_octets(name)
+        if alternate != exchange.alternate:
+            exchange.alternate = alternate
+            self.router.changed()
+        exchange.gives_ids = arguments.get(MESSAGE_ID_ARGUMENT) == "uuid"
 
     def _govern(self, queue: Queue, since_ms: int = 0) -> None:
         """`since_ms` is when policies changed; without it, for a new queue, what applies has done so all the time."""
@@ -110,7 +148,7 @@ class LiveVhost:
             # At a start there may be messages that are older than the policy.
             since_ms = max(policy.set_at_ms for policy in applied if policy is not None)
         queue_type(record.kind).govern(queue, arguments, since_ms)
-        self.leases.put(queue, arguments.get("x-expires"))
+        self.queue_expiry.put(queue, arguments.get("x-expires"))
 
     # ---- exchanges
 
@@ -118,11 +156,16 @@ class LiveVhost:
         if record.name == "":
             matcher: Matcher = NamesMatcher(self.queues, self.replies)
         else:
-            matcher = exchange_type(record.kind).matcher(record.arguments, self._pick)
-        exchange = make_exchange(record, matcher, self._alternate(record), self._store, self._office, self._route_due)
+            matcher = exchange_type(record.kind).matcher(self.routing_arguments(record), self._pick)
+        exchange = make_exchange(record, matcher, self._store, self._office, self._route_due)
+        self._govern_exchange(exchange)
         self.exchanges[exchange.name] = exchange
         if self._store is not None and record.id:
-            self._store.add_queue(record.id, exchange.keeper)
+            self._store.add_queue(record.id, exchange.exchange_store)
+
+    def routing_arguments(self, record: ExchangeRecord) -> Arguments:
+        """What an exchange routes by: its arguments, and the node's defaults for those that it has not."""
+        return {**self._exchange_defaults, **record.arguments}
 
     def _route_due(self, exchange: Exchange, message: Message, again: bool) -> None:
         """A message of a delayed exchange goes where it would have gone at once; perhaps it did so before a crash."""
@@ -136,15 +179,11 @@ class LiveVhost:
         else:
             self._office.deliver(message, targets)
 
-    def _alternate(self, record: ExchangeRecord) -> bytes | None:
-        arguments = effective_exchange_arguments(record, *self.policies.of_exchange(record))
-        alternate = arguments.get("alternate-exchange")
-        return None if alternate is None else octets(alternate)
-
     def _remove_exchange(self, record: ExchangeRecord) -> None:
-        exchange = self.exchanges.pop(octets(record.name))
-        if exchange.keeper is not None:
-            exchange.keeper.close()
+        exchange = self.exchanges.pop(name_octets(record.name))
+        exchange.deleted = True
+        if exchange.exchange_store is not None:
+            exchange.exchange_store.close()
             if self._store is not None and record.id:
                 self._store.remove_queue(record.id)
 
@@ -152,16 +191,16 @@ class LiveVhost:
 
     def _add_queue(self, record: QueueRecord) -> None:
         queue = queue_type(record.kind).create(record, self._store, self._office)
-        self.queues[octets(record.name)] = queue
+        self.queues[name_octets(record.name)] = queue
         if record.arguments or len(self.policies):
             self._govern(queue)
-        if self._store is not None and queue.ledger is not None:
+        if self._store is not None and queue.queue_log is not None:
             self._store.add_queue(record.id, queue)
         if record.owner:
             self.owned.setdefault(record.owner, set()).add(record.name)
 
     def _remove_queue(self, record: QueueRecord) -> None:
-        queue = self.queues.pop(octets(record.name))
+        queue = self.queues.pop(name_octets(record.name))
         if record.owner:
             owned = self.owned[record.owner]
             owned.discard(record.name)
@@ -169,11 +208,11 @@ class LiveVhost:
                 del self.owned[record.owner]
         if self._store is not None and record.id:
             self._store.remove_queue(record.id)
-        self.leases.remove(queue)
+        self.queue_expiry.remove(queue)
         consumers = list(queue.subscribers or ())
         queue.close()
         for consumer in consumers:
-            consumer.channel.desk.consumer_lost(consumer.tag)
+            consumer.channel.channel_session.consumer_lost(consumer.tag)
         for watcher in self.watchers.pop(record.name, ()):
             watcher.stream_deleted(record.name)
         self._retired.add_queue(queue)
@@ -201,14 +240,14 @@ class LiveVhost:
     # ---- bindings
 
     def _bind(self, record: BindingRecord) -> None:
-        source = self.exchanges[octets(record.source)]
-        source.bind(octets(record.routing_key), record.arguments, self._destination(record))
+        source = self.exchanges[name_octets(record.source)]
+        source.bind(name_octets(record.routing_key), record.arguments, self._destination(record))
 
     def _unbind(self, record: BindingRecord) -> None:
-        source = self.exchanges[octets(record.source)]
-        source.unbind(octets(record.routing_key), record.arguments, self._destination(record))
+        source = self.exchanges[name_octets(record.source)]
+        source.unbind(name_octets(record.routing_key), record.arguments, self._destination(record))
 
     def _destination(self, record: BindingRecord) -> Queue | Exchange:
         if record.to_queue:
-            return self.queues[octets(record.destination)]
-        return self.exchanges[octets(record.destination)]
+            return self.queues[name_octets(record.destination)]
+        return self.exchanges[name_octets(record.destination)]

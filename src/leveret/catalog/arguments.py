@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from leveret.catalog.records import Arguments
-from leveret.core.field_types import Timestamp
-from leveret.core.wording import shown_type
+from leveret.core.codec.field_types import Timestamp
+from leveret.core.codec.names import name_octets
+from leveret.core.codec.wording import shown_type
 from leveret.errors import SoftError
 
 # Ten years: RabbitMQ takes no longer time to live.
@@ -118,7 +119,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _as_octets(value: str | bytes) -> bytes:
-    return value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
+    return value if isinstance(value, bytes) else name_octets(value)
 
 
 def assert_same_argument(name: str, what: str, current: Arguments, received: Arguments) -> None:

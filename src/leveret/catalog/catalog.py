@@ -20,13 +20,14 @@ from leveret.catalog.records import (
     Parameter,
     Permission,
     Reprocessing,
+    Suspension,
     TopicPermission,
     User,
     Vhost,
 )
 from leveret.catalog.topology import Topology
-from leveret.core.field_types import Int64
-from leveret.core.super_stream_matcher import PARTITION_ORDER
+from leveret.core.codec.field_types import Int64
+from leveret.core.matching.super_stream_matcher import PARTITION_ORDER
 
 # What every virtual host is born with: name, type, internal.
 PREDECLARED_EXCHANGES = (
@@ -44,6 +45,8 @@ class Catalog:
     def __init__(self) -> None:
         self.vhosts: dict[str, Vhost] = {}
         self.users: dict[str, User] = {}
+        # Those of the users who are not let in.
+        self.suspensions: dict[str, Suspension] = {}
         # By (user, vhost)
         self.permissions: dict[tuple[str, str], Permission] = {}
         # By (user, vhost, exchange)
@@ -64,6 +67,8 @@ class Catalog:
             commands.DeleteVhost: self._delete_vhost,
             commands.PutUser: self._put_user,
             commands.DeleteUser: self._delete_user,
+            commands.SuspendUser: self._suspend_user,
+            commands.ReleaseUser: lambda c: _removed(self.suspensions, c.name),
             commands.PutPermission: self._put_permission,
             commands.DeletePermission: lambda c: _removed(self.permissions, (c.user, c.vhost)),
             commands.PutTopicPermission: self._put_topic_permission,
@@ -194,8 +199,14 @@ class Catalog:
         changes: list[Change] = []
         for permissions in (self.permissions, self.topic_permissions):
             changes += _removed_where(permissions, lambda key: key[0] == command.name)
+        # A user of this name who is made later is another one.
+        changes += _removed(self.suspensions, command.name)
         changes.append(Removed(user))
         return changes
+
+    def _suspend_user(self, command: commands.SuspendUser) -> list[Change]:
+        self.suspensions[command.suspension.user] = command.suspension
+        return [Added(command.suspension)]
 
     def _put_permission(self, command: commands.PutPermission) -> list[Change]:
         permission = command.permission

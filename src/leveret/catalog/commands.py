@@ -20,11 +20,12 @@ from leveret.catalog.records import (
     QueueRecord,
     Record,
     Reprocessing,
+    Suspension,
     TopicPermission,
     User,
     Vhost,
 )
-from leveret.core.tables import decode_table, encode_table
+from leveret.core.codec.tables import decode_table, encode_table
 
 
 class PutVhost(msgspec.Struct, frozen=True, tag=True):
@@ -40,6 +41,14 @@ class PutUser(msgspec.Struct, frozen=True, tag=True):
 
 
 class DeleteUser(msgspec.Struct, frozen=True, tag=True):
+    name: str
+
+
+class SuspendUser(msgspec.Struct, frozen=True, tag=True):
+    suspension: Suspension
+
+
+class ReleaseUser(msgspec.Struct, frozen=True, tag=True):
     name: str
 
 
@@ -163,6 +172,8 @@ Command = (
     | DeleteVhost
     | PutUser
     | DeleteUser
+    | SuspendUser
+    | ReleaseUser
     | PutPermission
     | DeletePermission
     | PutTopicPermission

@@ -84,8 +84,13 @@ def _in_vhosts(catalog: Catalog, vhosts: list[str], with_vhost: bool) -> list[Se
         for binding in bound.values()
         if binding_survives(catalog, binding)
     ]
+    # In one pass: parameters of all virtual hosts stand together.
+    parameters: dict[str, list[Parameter]] = {}
+    for parameter in catalog.parameters.values():
+        parameters.setdefault(parameter.vhost, []).append(parameter)
+    shown = [one for vhost in vhosts for one in _parameters(catalog, vhost, parameters.get(vhost, []))]
     return [
-        Section("parameters", [one for vhost in vhosts for one in _parameters(catalog, vhost)], shown_parameter),
+        Section("parameters", shown, shown_parameter),
         Section("policies", policies, shown_policy),
         Section("queues", queues, made(shown_queue)),
         Section("exchanges", exchanges, made(shown_exchange)),
@@ -93,14 +98,14 @@ def _in_vhosts(catalog: Catalog, vhosts: list[str], with_vhost: bool) -> list[Se
     ]
 
 
-def _parameters(catalog: Catalog, vhost: str) -> Iterator[Parameter]:
+def _parameters(catalog: Catalog, vhost: str, parameters: list[Parameter]) -> Iterator[Parameter]:
     limits = catalog.vhosts[vhost].limits
     if limits:
         yield Parameter(vhost, VHOST_LIMITS, LIMITS, limits)
     for policy in catalog.policies[vhost].all():
         if policy.operator:
             yield Parameter(vhost, OPERATOR_POLICY, policy.name, policy_value(policy))
-    yield from (one for one in catalog.parameters.values() if one.vhost == vhost)
+    yield from parameters
 
 
 # ---- one thing, as the HTTP API shows it too

@@ -9,6 +9,7 @@ from leveret.catalog.arguments import is_integer
 from leveret.errors import InvalidPolicy
 
 DELAYS_MAX = 32
+INTERVAL_MS_MIN = 1000
 DELAY_MS_MAX = 30 * 24 * 60 * 60 * 1000
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 # No longer number can be in range.
@@ -30,6 +31,23 @@ def parse_delays(value: Any, key: str = "retry-delays") -> tuple[int, ...]:
     if len(parts) > DELAYS_MAX:
         raise InvalidPolicy(key, f"{key} has more than {DELAYS_MAX} delays")
     return tuple(_milliseconds(part, key) for part in parts)
+
+
+def parse_duration_ms(value: Any, key: str) -> int:
+    """One duration: a text such as '1h', or whole milliseconds; 0 and 'off' are 0. Raises InvalidPolicy for `key`."""
+    if value == "off" or value == "0" or (is_integer(value) and value == 0):
+        return 0
+    if not isinstance(value, str) and not is_integer(value):
+        raise InvalidPolicy(key, f"{key} takes a text such as '1h' or whole milliseconds, got {_shown(value)}")
+    return _milliseconds(value, key)
+
+
+def parse_interval_ms(value: Any, key: str) -> int:
+    """The same for what comes again and again: all queues are looked at each time, so it is not to be too often."""
+    interval = parse_duration_ms(value, key)
+    if 0 < interval < INTERVAL_MS_MIN:
+        raise InvalidPolicy(key, f"{key}: {_shown(value)} is too often; it must be {INTERVAL_MS_MIN} ms or more")
+    return interval
 
 
 def _milliseconds(part: Any, key: str) -> int:

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from leveret.catalog.records import Arguments
-from leveret.core.field_types import Int64
-from leveret.core.tables import encode_table
+from leveret.core.codec.field_types import Int64
+from leveret.core.codec.tables import encode_table
 
 TABLE_BYTES_MAX = 128 * 1024
 _INT64 = range(-(2**63), 2**63)

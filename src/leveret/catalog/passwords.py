@@ -5,7 +5,7 @@
     $rabbit-sha512$<base64>
 
 Never keeps a password. Argon2 takes milliseconds by design, so callers run it off the event loop and remember
-successes (broker/login.py)."""
+successes (auth/login.py)."""
 
 from __future__ import annotations
 

@@ -7,20 +7,26 @@ type as a whole, as in RabbitMQ, so that the next one applies."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from leveret.catalog.patterns import Pattern
 from leveret.catalog.policy_keys import (
     APPLY_TO_QUEUES,
+    ARCHIVE_AFTER,
     ARGUMENT,
     EXCHANGES,
     KEYS,
+    MESSAGE_ID,
     NOT_OF_QUEUES,
+    REPROCESS_EVERY,
 )
 from leveret.catalog.records import Arguments, ExchangeRecord, Policy, QueueRecord
 
+REMEMBERED_MAX = 10_000
 ALTERNATE_EXCHANGE = "alternate-exchange"
+# Whether messages that are published without a message id get one.
+MESSAGE_ID_ARGUMENT = "x-message-id"
 _MIRRORING = frozenset(("ha-mode", "ha-params", "ha-sync-mode", "ha-promote-on-shutdown", "ha-promote-on-failure"))
 _OF_STREAMS = frozenset(("max-age", "stream-max-segment-size-bytes", "initial-cluster-size"))
 
@@ -44,6 +50,15 @@ UNSUPPORTED: dict[str, frozenset[str]] = {
         "delivery-limit",
         "retry-delays",
         "parking-lot",
+        REPROCESS_EVERY,
+        ARCHIVE_AFTER,
+        "message-deduplication",
+        "cache-size",
+        "cache-ttl",
+        # A stream is read by offsets: nothing is taken from it.
+        "federation-upstream",
+        "federation-upstream-set",
+        "federation-upstream-pattern",
     },
 }
 # By type of queue: keys of which a policy's value counts and not the declared argument.
@@ -79,7 +94,8 @@ NOTHING_APPLIED = Applied()
 
 class _Ranked(NamedTuple):
     policy: Policy
-    pattern: re.Pattern[str]
+    # None if it does not compile: an older version may have taken what this one does not. It applies to nothing.
+    pattern: Pattern | None
     keys: frozenset[str]
     to_queues: bool
     # The one type of queue it is for, or None.
@@ -95,6 +111,8 @@ class PolicyBook:
         self._policies: dict[tuple[bool, str], Policy] = {}
         # The users' and the operators', first the one that is asked first.
         self._ranked: tuple[list[_Ranked], list[_Ranked]] = ([], [])
+        # What applies, by name and by type of queue, empty for an exchange: lists ask for all of it again and again.
+        self._known: dict[tuple[str, str], Applied] = {}
         for policy in policies:
             self.put(policy)
 
@@ -108,14 +126,15 @@ class PolicyBook:
         return self._policies.get((operator, name))
 
     def put(self, policy: Policy) -> None:
-        """It was checked: its pattern compiles."""
         self.remove(policy.name, policy.operator)
+        self._known.clear()
         self._policies[policy.operator, policy.name] = policy
         ranked = self._ranked[policy.operator]
         ranked.append(_rank(policy))
         ranked.sort(key=lambda one: (-one.policy.priority, one.policy.name))
 
     def remove(self, name: str, operator: bool = False) -> Policy | None:
+        self._known.clear()
         policy = self._policies.pop((operator, name), None)
         if policy is not None:
             self._ranked[operator][:] = [one for one in self._ranked[operator] if one.policy is not policy]
@@ -124,20 +143,37 @@ class PolicyBook:
     def of_queue(self, record: QueueRecord) -> Applied:
         if not self._policies:
             return NOTHING_APPLIED
-        users, operators = self._ranked
-        return Applied(_first_for_queue(users, record), _first_for_queue(operators, record))
+        known = self._known.get((record.name, record.kind))
+        if known is None:
+            users, operators = self._ranked
+            known = Applied(_first_for_queue(users, record), _first_for_queue(operators, record))
+            self._remember(record.name, record.kind, known)
+        return known
 
     def of_exchange(self, record: ExchangeRecord) -> Applied:
         if not self._policies:
             return NOTHING_APPLIED
-        users, operators = self._ranked
-        return Applied(_first_for_exchange(users, record.name), _first_for_exchange(operators, record.name))
+        known = self._known.get((record.name, ""))
+        if known is None:
+            users, operators = self._ranked
+            known = Applied(_first_for_exchange(users, record.name), _first_for_exchange(operators, record.name))
+            self._remember(record.name, "", known)
+        return known
+
+    def _remember(self, name: str, kind: str, applied: Applied) -> None:
+        if len(self._known) >= REMEMBERED_MAX:
+            self._known.clear()
+        self._known[name, kind] = applied
 
 
 def _rank(policy: Policy) -> _Ranked:
+    try:
+        pattern: Pattern | None = Pattern(policy.pattern)
+    except ValueError:
+        pattern = None
     return _Ranked(
         policy,
-        re.compile(policy.pattern),
+        pattern,
         frozenset(policy.definition),
         policy.apply_to in APPLY_TO_QUEUES,
         APPLY_TO_QUEUES.get(policy.apply_to),
@@ -149,14 +185,14 @@ def _first_for_queue(ranked: list[_Ranked], record: QueueRecord) -> Policy | Non
     unsupported = UNSUPPORTED.get(record.kind, _NONE)
     for one in ranked:
         if one.to_queues and one.kind in (None, record.kind) and one.keys.isdisjoint(unsupported):
-            if one.pattern.search(record.name) is not None:
+            if one.pattern is not None and one.pattern.found_in(record.name):
                 return one.policy
     return None
 
 
 def _first_for_exchange(ranked: list[_Ranked], name: str) -> Policy | None:
     for one in ranked:
-        if one.to_exchanges and one.pattern.search(name) is not None:
+        if one.to_exchanges and one.pattern is not None and one.pattern.found_in(name):
             return one.policy
     return None
 
@@ -196,9 +232,12 @@ def _resolved(rule: str, argument: Any, value: Any) -> Any:
 def effective_exchange_arguments(
     record: ExchangeRecord, policy: Policy | None, operator_policy: Policy | None
 ) -> Arguments:
-    """The arguments an exchange lives by. A declared alternate exchange stays; the default exchange takes none, though
-    policies are shown for it too."""
+    """The arguments an exchange lives by. What was declared stays; the default exchange takes no alternate exchange,
+    though policies are shown for it too."""
     definition = merged_definition(policy, operator_policy)
-    if ALTERNATE_EXCHANGE not in definition or ALTERNATE_EXCHANGE in record.arguments or record.name == "":
-        return record.arguments
-    return {**record.arguments, ALTERNATE_EXCHANGE: definition[ALTERNATE_EXCHANGE]}
+    added: Arguments = {}
+    if ALTERNATE_EXCHANGE in definition and record.name != "":
+        added[ALTERNATE_EXCHANGE] = definition[ALTERNATE_EXCHANGE]
+    if MESSAGE_ID in definition:
+        added[MESSAGE_ID_ARGUMENT] = definition[MESSAGE_ID]
+    return {**added, **record.arguments} if added else record.arguments

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from leveret.catalog.arguments import is_integer
-from leveret.catalog.delays import parse_delays
+from leveret.catalog.delays import parse_delays, parse_duration_ms, parse_interval_ms
 from leveret.catalog.patterns import compile_pattern
-from leveret.catalog.records import Policy
-from leveret.core.wording import shown_octets
+from leveret.catalog.records import Arguments, Policy
+from leveret.core.codec.wording import shown_octets
 from leveret.errors import InvalidPolicy
 
 INTEGER_MAX = 2**63 - 1
@@ -26,6 +26,9 @@ NAME_CHARACTERS_MAX = 1024
 SHORT_OCTETS_MAX = 255
 
 QUEUES, EXCHANGES = "queues", "exchanges"
+MESSAGE_ID = "message-id"
+# What it takes: ids that the broker makes, or none but those of publishers.
+MESSAGE_IDS = ("uuid", "none")
 # Which type of queue each of these means; None is any.
 APPLY_TO_QUEUES: dict[str, str | None] = {
     "all": None,
@@ -35,6 +38,12 @@ APPLY_TO_QUEUES: dict[str, str | None] = {
     "streams": "stream",
 }
 APPLY_TO = (*APPLY_TO_QUEUES, EXCHANGES)
+
+# Read by the schedule of reprocessing alone.
+REPROCESS_EVERY, ARCHIVE_AFTER = "reprocess-every", "archive-after"
+
+# The keys that an exchange has seen are kept under its number, which it gets when it is declared with the argument.
+AS_ARGUMENT = "an exchange takes the argument x-{} when it is declared"
 
 # How a declared argument and a policy's value become one.
 ARGUMENT, SMALLEST = "argument", "smallest"
@@ -51,6 +60,11 @@ class Key(msgspec.Struct, frozen=True):
     rule: str = ARGUMENT
     # Whether an operator's policy may have it. Every such key is a limit, of which the smallest counts.
     operator: bool = False
+    # "queues" or "exchanges" if it would be without effect for the others, so that a policy for these alone is refused.
+    # Empty for RabbitMQ's own keys, which it takes with any apply-to.
+    only: str = ""
+    # What the others can do instead, for such a refusal.
+    instead: str = ""
 
 
 def _is_count(value: Any) -> bool:
@@ -70,7 +84,23 @@ def _is_short_text(value: Any) -> bool:
 
 
 def _is_queue_name(value: Any) -> bool:
-    return _is_short_text(value) and value != ""
+    """Of a queue that the broker may make."""
+    return _is_short_text(value) and value != "" and not value.startswith("amq.")
+
+
+def _is_name(value: Any) -> bool:
+    """Of a parameter."""
+    return _is_text(value) and 0 < len(value) <= NAME_CHARACTERS_MAX
+
+
+def _is_pattern(value: Any) -> bool:
+    if not _is_text(value):
+        return False
+    try:
+        compile_pattern(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_delays(value: Any) -> bool:
@@ -125,8 +155,23 @@ KEYS: dict[str, Key] = {
     "alternate-exchange": Key(_is_short_text, "{} is not a valid alternate exchange name"),
     # Ours alone.
     "retry-delays": Key(_is_delays, "{} is not a list of delays"),
+    "message-deduplication": Key(_is_one_of(True, False), "{} is not true or false", only=QUEUES, instead=AS_ARGUMENT),
+    "cache-size": Key(
+        lambda value: _is_count(value) and value > 0, "{} is not a number of keys", only=QUEUES, instead=AS_ARGUMENT
+    ),
+    "cache-ttl": Key(
+        _is_positive_duration, "{} is not a valid time to remember keys", only=QUEUES, instead=AS_ARGUMENT
+    ),
+    MESSAGE_ID: Key(_is_one_of(*MESSAGE_IDS), "{} is not a valid message-id: it is uuid or none", only=EXCHANGES),
     "parking-lot": Key(_is_queue_name, "{} is not a valid parking lot: it takes the name of a queue"),
-    # Mirrored queues: taken, so that what was exported from RabbitMQ can be imported, and without effect.
+    # How often dead letters of the queue are retried, and when they are given up.
+    REPROCESS_EVERY: Key(lambda value: parse_interval_ms(value, REPROCESS_EVERY) >= 0, ""),
+    ARCHIVE_AFTER: Key(lambda value: parse_duration_ms(value, ARCHIVE_AFTER) >= 0, ""),
+    # Which brokers an exchange or a queue receives from; see leveret.links.federation.
+    "federation-upstream": Key(_is_name, "{} is not a valid federation upstream"),
+    "federation-upstream-set": Key(_is_name, "{} is not a valid federation upstream set"),
+    "federation-upstream-pattern": Key(_is_pattern, "{} is not a valid federation upstream pattern"),
+    # Mirrored queues, which are not there: refused but in imports, see `mirroring_refusal`.
     "ha-mode": Key(_is_one_of("all", "exactly", "nodes"), "{} is not a valid ha-mode value"),
     # What it takes depends on ha-mode.
     "ha-params": Key(lambda value: True, ""),
@@ -143,10 +188,28 @@ KEYS: dict[str, Key] = {
 }
 
 # Keys that become no argument of a queue.
-NOT_OF_QUEUES = frozenset(("alternate-exchange", *(key for key in KEYS if key.startswith("ha-"))))
+NOT_OF_QUEUES = frozenset(
+    (
+        "alternate-exchange",
+        MESSAGE_ID,
+        REPROCESS_EVERY,
+        ARCHIVE_AFTER,
+        *(key for key in KEYS if key.startswith(("ha-", "federation-"))),
+    )
+)
 
 
-def check_policy(policy: Policy) -> None:
+def mirroring_refusal(definition: Arguments) -> tuple[str, str] | None:
+    """The first key that asks for mirrored queues, and why it is refused; None if there is none. What was exported from
+    RabbitMQ is imported with such keys, though they have no effect: without them, or without a policy that has nothing
+    else, another policy might apply, and expire or drop messages."""
+    for name in sorted(definition):
+        if name.startswith("ha-"):
+            return name, f"there are no mirrored queues: {name} would have no effect"
+    return None
+
+
+def check_policy(policy: Policy, imported: bool = False) -> None:
     """Raises InvalidPolicy with what is to blame first: the policy's own fields, then bad values in the order of their
     keys, then keys nobody knows. Fields are checked as if their types were not, for they come from outside."""
     if not _is_text(policy.name) or not 0 < len(policy.name) <= NAME_CHARACTERS_MAX:
@@ -169,6 +232,10 @@ def check_policy(policy: Policy) -> None:
         text = f"apply-to '{shown}' unrecognised; should be {choices} or '{APPLY_TO[-1]}'"
         raise InvalidPolicy("apply-to", text)
     _check_definition(policy.definition, policy.operator)
+    _check_reach(policy)
+    refused = None if imported else mirroring_refusal(policy.definition)
+    if refused is not None:
+        raise InvalidPolicy(*refused)
 
 
 def _check_definition(definition: Any, operator: bool) -> None:
@@ -187,6 +254,25 @@ def _check_definition(definition: Any, operator: bool) -> None:
         shown = ",".join(f"{{{shown_json(name)},{shown_json(definition[name])}}}" for name in unknown)
         raise InvalidPolicy(unknown[0], f"[{shown}] are not recognised policy settings")
     _check_mirroring(definition)
+    _check_federation(definition)
+
+
+def _check_federation(definition: dict[str, Any]) -> None:
+    """One way of naming upstreams at a time, as in RabbitMQ."""
+    named = sorted(name for name in definition if name.startswith("federation-"))
+    if len(named) > 1:
+        raise InvalidPolicy(named[1], f"cannot specify {' and '.join(named)} together")
+
+
+def _check_reach(policy: Policy) -> None:
+    """Nothing is taken that could have no effect at all."""
+    for name in sorted(policy.definition):
+        only = KEYS[name].only
+        reached = policy.apply_to == "all" or (policy.apply_to == EXCHANGES) == (only == EXCHANGES)
+        if only and not reached:
+            text = f"{name} is for {only}: it has no effect with apply-to '{policy.apply_to}'"
+            instead = KEYS[name].instead
+            raise InvalidPolicy(name, f"{text}; {instead.replace('{}', name)}" if instead else text)
 
 
 def _check_mirroring(definition: dict[str, Any]) -> None:

@@ -91,6 +91,14 @@ class QueueRecord(msgspec.Struct, frozen=True, tag=True, gc=False):
     arguments: Arguments
     # Names the queue in the log of messages, and is never used twice; 0 for a queue that does not survive.
     id: int = 0
+    # When it was declared, in milliseconds since 1970; 0 for one that does not survive, or that a version without this
+    # has declared.
+    created_ms: int = 0
+
+    @property
+    def identity(self) -> str:
+        """Another one for another queue of the same name, on this broker or in another data directory."""
+        return f"{self.id}-{self.created_ms}"
 
 
 class BindingRecord(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -141,12 +149,24 @@ class ReplayFilter(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
     body_contains: bytes | None = None
 
 
-class ReplayArchive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Messages older than this go elsewhere for good, as they are."""
+class Suspension(msgspec.Struct, frozen=True, tag=True):
+    """A user who is not let in until an operator decides: the catalog has lost commands, which may have taken rights
+    away."""
+
+    user: str
+    reason: str
+    # Seconds of the wall clock.
+    since_s: int
+
+
+class ReplayArchive(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Messages older than this go elsewhere for good, as they are: to an exchange, or into the node's archive of
+    files."""
 
     after_s: float
     exchange: str
     routing_key: str
+    to_files: bool = False
 
 
 class Reprocessing(msgspec.Struct, frozen=True, tag=True):
@@ -197,4 +217,5 @@ Record = (
     | BindingRecord
     | Policy
     | Reprocessing
+    | Suspension
 )

@@ -57,6 +57,7 @@ def snapshot(catalog: Catalog) -> list[Command]:
     made: list[Command] = [commands.SkipQueueIds(catalog.next_queue_id)]
     made += [commands.PutVhost(vhost) for vhost in catalog.vhosts.values()]
     made += [commands.PutUser(user) for user in catalog.users.values()]
+    made += [commands.SuspendUser(suspension) for suspension in catalog.suspensions.values()]
     made += [commands.PutPermission(permission) for permission in catalog.permissions.values()]
     made += [commands.PutTopicPermission(permission) for permission in catalog.topic_permissions.values()]
     made += [commands.PutParameter(parameter) for parameter in catalog.parameters.values()]

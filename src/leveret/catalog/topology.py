@@ -5,12 +5,14 @@ binding from it. Called by the catalog only."""
 
 from __future__ import annotations
 
+from leveret.catalog.argument_size import argument_bytes
 from leveret.catalog.commands import Added, Change, Removed
 from leveret.catalog.records import Arguments, BindingRecord, ExchangeRecord, QueueRecord
-from leveret.core.tables import encode_table
+from leveret.core.codec.tables import encode_table
 
 # (source, to_queue, destination, routing key, arguments as octets)
 BindingKey = tuple[str, bool, str, str, bytes]
+Counted = ExchangeRecord | QueueRecord | BindingRecord
 
 
 def binding_key(binding: BindingRecord) -> BindingKey:
@@ -36,17 +38,28 @@ class Topology:
         # By source exchange, and by destination as (to_queue, name). Every binding stands in both.
         self.bindings_from: dict[str, dict[BindingKey, BindingRecord]] = {}
         self.bindings_to: dict[tuple[bool, str], dict[BindingKey, BindingRecord]] = {}
+        # For limits: all bindings, and what the arguments of everything here count for together.
+        self.binding_count = 0
+        self.argument_bytes = 0
 
     def find_binding(self, binding: BindingRecord) -> BindingRecord | None:
         return self.bindings_from.get(binding.source, {}).get(binding_key(binding))
 
     def add_exchange(self, exchange: ExchangeRecord) -> list[Change]:
+        self._count_arguments(exchange, self.exchanges.get(exchange.name))
         self.exchanges[exchange.name] = exchange
         return [Added(exchange)]
 
     def add_queue(self, queue: QueueRecord) -> list[Change]:
+        self._count_arguments(queue, self.queues.get(queue.name))
         self.queues[queue.name] = queue
         return [Added(queue)]
+
+    def _count_arguments(self, came: Counted | None, went: Counted | None) -> None:
+        if came is not None:
+            self.argument_bytes += argument_bytes(came.arguments)
+        if went is not None:
+            self.argument_bytes -= argument_bytes(went.arguments)
 
     def bind(self, binding: BindingRecord) -> list[Change]:
         key = binding_key(binding)
@@ -54,6 +67,8 @@ class Topology:
             return []
         self.bindings_from.setdefault(binding.source, {})[key] = binding
         self.bindings_to.setdefault((binding.to_queue, binding.destination), {})[key] = binding
+        self.binding_count += 1
+        self._count_arguments(binding, None)
         return [Added(binding)]
 
     def unbind(self, binding: BindingRecord) -> list[Change]:
@@ -67,6 +82,7 @@ class Topology:
         queue = self.queues.pop(name, None)
         if queue is None:
             return []
+        self._count_arguments(None, queue)
         inbound = list(self.bindings_to.get((True, name), {}).values())
         changes = self._drop_bindings(inbound)
         changes.append(Removed(queue))
@@ -81,6 +97,7 @@ class Topology:
         exchange = self.exchanges.pop(name, None)
         if exchange is None:
             return [], []
+        self._count_arguments(None, exchange)
         inbound = list(self.bindings_to.get((False, name), {}).values())
         outbound = list(self.bindings_from.get(name, {}).values())
         changes = self._drop_bindings(inbound + outbound)
@@ -101,6 +118,8 @@ class Topology:
             del there[key]
             if not there:
                 del self.bindings_to[(binding.to_queue, binding.destination)]
+            self.binding_count -= 1
+            self._count_arguments(None, binding)
             changes.append(Removed(binding))
         return changes
 

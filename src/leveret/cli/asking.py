@@ -7,12 +7,13 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import click
 
 from leveret.cli.client import part
-from leveret.cli.ends import Failed
+from leveret.cli.exit_codes import Failed
 from leveret.cli.output import print_rows
 from leveret.cli.target import Target
 
@@ -60,6 +61,15 @@ def confirm(question: str, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise Failed(f"{question} Say --yes to do it without being asked.")
     click.confirm(question, abort=True)
+
+
+def first_line(file: Path) -> str:
+    """Of a file with a password."""
+    try:
+        with file.open(encoding="utf-8") as opened:
+            return opened.readline().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failed(f"the password cannot be read: {error}") from None
 
 
 def in_vhost(target: Target, kind: str, *names: str) -> str:

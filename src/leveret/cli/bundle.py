@@ -19,7 +19,7 @@ import click
 
 from leveret import __version__
 from leveret.cli.asking import done
-from leveret.cli.ends import Failed, NotAllowed
+from leveret.cli.exit_codes import Failed, NotAllowed
 from leveret.cli.target import Target, targeted
 
 HIDDEN = "***"

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
-from leveret.cli.ends import Failed, NotAllowed, Unreachable
+from leveret.cli.exit_codes import Failed, NotAllowed, Unreachable
 
 TIMEOUT_S = 60.0
 # Of lists: the most that there may be on a page.
@@ -186,7 +186,8 @@ class Client:
         }
         connection.request(method, target, octets, sent)
         answer = connection.getresponse()
-        if answer.status >= 400:
+        if answer.status >= 300:
+            # No redirect either: the password would go along.
             _refuse(answer, method, path)
         return answer
 

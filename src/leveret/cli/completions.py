@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from leveret.cli.ends import Failed
+from leveret.cli.exit_codes import Failed
 
 
 @click.command()

@@ -10,7 +10,7 @@ import click
 
 from leveret.cli.asking import done
 from leveret.cli.client import shown
-from leveret.cli.ends import Failed
+from leveret.cli.exit_codes import Failed
 from leveret.cli.output import FORMATS, print_rows, safe
 from leveret.cli.target import contexts_file, read_contexts
 

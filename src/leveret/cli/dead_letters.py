@@ -10,13 +10,15 @@ import click
 
 from leveret.cli.asking import done, in_vhost, json_of
 from leveret.cli.client import part
-from leveret.cli.ends import Failed
+from leveret.cli.exit_codes import Failed
 from leveret.cli.messages import print_messages
 from leveret.cli.output import JSON, print_one, print_rows, safe
 from leveret.cli.target import Target, targeted
 
 TASK_COLUMNS = ("id", "vhost", "queue", "state", "matched", "moved", "skipped", "failed", "created_at")
 GROUP_COLUMNS = ("reason", "count", "replayed", "first_death_s", "last_death_s")
+ALERT_COLUMNS = ("time", "kind", "vhost", "queue", "count", "archive", "error")
+SCHEDULE_COLUMNS = ("vhost", "queue", "every_s", "archive_after_s", "set_by", "next_at")
 POLL_S = 0.3
 
 
@@ -128,3 +130,37 @@ def tasks(target: Target, cancel: str | None) -> None:
         done(f"cancelled {safe(cancel)}")
         return
     print_rows(target.client.get("/tasks"), TASK_COLUMNS, target.form)
+
+
+@dlq.command()
+@targeted
+def alerts(target: Target) -> None:
+    """The last alerts about letters that were given up, or that could not be archived."""
+    found = target.client.get("/dead-letter-alerts")
+    print_rows(found["alerts"], ALERT_COLUMNS, target.form)
+
+
+@dlq.command()
+@targeted
+@click.argument("queue", required=False)
+@click.option("--every", metavar="TIME", help="Retry its letters so often, such as 1h or 30min; off for never.")
+@click.option("--archive-after", metavar="TIME", help="Give up and archive what is older, such as 24h; off for never.")
+@click.option("--clear", is_flag=True, help="Leave it to policies and the configuration again.")
+def schedule(target: Target, queue: str | None, every: str | None, archive_after: str | None, clear: bool) -> None:
+    """When letters are retried by themselves: list it, or set it for a queue."""
+    if queue is None:
+        if every is not None or archive_after is not None or clear:
+            raise click.UsageError("which queue?")
+        print_rows(target.client.get("/dead-letter-schedules"), SCHEDULE_COLUMNS, target.form)
+        return
+    path = f"/parameters/reprocess-schedule/{part(target.vhost)}/{part(queue)}"
+    if clear:
+        target.client.delete(path)
+        done(f"cleared the schedule of {safe(queue)}")
+        return
+    given = {"every": every, "archive-after": archive_after}
+    value = {key: text for key, text in given.items() if text is not None}
+    if not value:
+        raise click.UsageError("say --every, --archive-after or --clear")
+    target.client.put(path, {"component": "reprocess-schedule", "name": queue, "value": value})
+    done(f"set the schedule of {safe(queue)}")

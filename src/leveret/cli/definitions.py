@@ -10,7 +10,7 @@ import click
 
 from leveret.cli.asking import confirm, done, json_of, yes_option
 from leveret.cli.client import part
-from leveret.cli.ends import Failed
+from leveret.cli.exit_codes import Failed
 from leveret.cli.output import cell, safe
 from leveret.cli.target import Target, targeted
 
@@ -63,7 +63,7 @@ def import_definitions(target: Target, file: Path, only_vhost: bool, yes: bool) 
 
 
 def _print_diff(found: dict[str, Any]) -> None:
-    signs = (("create", "+", "green"), ("change", "~", "yellow"), ("problems", "!", "red"))
+    signs = (("create", "+", "green"), ("change", "~", "yellow"), ("notices", "?", "yellow"), ("problems", "!", "red"))
     for kind, sign, colour in signs:
         for row in found.get(kind, []):
             click.secho(f"{sign} {safe(_line(row))}", fg=colour)

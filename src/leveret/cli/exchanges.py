@@ -19,7 +19,7 @@ from leveret.cli.asking import (
     yes_option,
 )
 from leveret.cli.client import part
-from leveret.cli.ends import Failed
+from leveret.cli.exit_codes import Failed
 from leveret.cli.output import CSV, JSON, cell, print_one, print_rows, safe
 from leveret.cli.target import Target, targeted
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from leveret.cli.asking import arguments_of, done, in_vhost
-from leveret.cli.ends import Failed
+from leveret.cli.exit_codes import Failed
 from leveret.cli.output import CSV, JSON, print_rows, safe
 from leveret.cli.target import Target, targeted
 
@@ -69,8 +69,7 @@ def publish(
     answer = target.client.post(in_vhost(target, "exchanges", exchange or "amq.default", "publish"), body)
     if not answer.get("routed"):
         raise Failed("the message was routed to no queue")
-    reached = answer.get("queues")
-    done(f"published to {', '.join(map(safe, reached))}" if reached else "published")
+    done("published")
 
 
 def _as_text(value: Any) -> str:

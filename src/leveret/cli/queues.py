@@ -21,6 +21,7 @@ from leveret.cli.asking import (
 from leveret.cli.client import part
 from leveret.cli.messages import print_messages
 from leveret.cli.output import JSON, print_one, print_rows, safe
+from leveret.cli.queue_move import move
 from leveret.cli.target import Target, targeted
 
 COLUMNS = ("vhost", "name", "type", "messages", "messages_ready", "messages_unacknowledged", "consumers", "state")
@@ -35,7 +36,10 @@ SHOWN = (
 
 @click.group()
 def queues() -> None:
-    """List, make, empty and watch queues."""
+    """List, make, empty, move and watch queues."""
+
+
+queues.add_command(move)
 
 
 @queues.command("list")
@@ -112,10 +116,12 @@ def purge(target: Target, queue: str, yes: bool) -> None:
 @click.argument("queue")
 @click.option("--count", "-n", default=10, show_default=True, help="How many.")
 @click.option("--offset", default=0, show_default=True, help="How many to pass over first.")
+@click.option("--after", type=int, help="Instead of --offset: behind this position.")
 @click.option("--state", type=click.Choice(["ready", "unacked"]), default="ready", show_default=True)
-def peek(target: Target, queue: str, count: int, offset: int, state: str) -> None:
+def peek(target: Target, queue: str, count: int, offset: int, after: int | None, state: str) -> None:
     """Look at messages without taking them."""
-    found = target.client.get(in_vhost(target, "queues", queue, "peek"), count=count, offset=offset, state=state)
+    place = {"offset": offset} if after is None else {"after": after}
+    found = target.client.get(in_vhost(target, "queues", queue, "peek"), count=count, state=state, **place)
     print_messages(found, target.form)
 
 

@@ -10,7 +10,7 @@ import click
 
 from leveret.cli.asking import json_of
 from leveret.cli.client import part
-from leveret.cli.ends import Failed, Unreachable
+from leveret.cli.exit_codes import Failed, Unreachable
 from leveret.cli.output import JSON, duration, print_one, print_rows, size
 from leveret.cli.target import Target, targeted
 
@@ -27,7 +27,7 @@ def summary(client: Any) -> dict[str, Any]:
     return {
         "node": overview["node"],
         "cluster": overview["cluster_name"],
-        "version": overview.get("product_version", ""),
+        "version": overview.get("leveret_version", ""),
         "uptime": duration(node["uptime"] / 1000),
         "alarms": ", ".join(kind for kind in ("mem", "disk_free") if node.get(f"{kind}_alarm")) or "none",
         "memory": f"{size(node['mem_used'])} of {size(node['mem_limit'])}",

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 
 from leveret.cli.client import Client, can_reach
-from leveret.cli.ends import Failed
+from leveret.cli.exit_codes import Failed
 from leveret.cli.output import FORMATS, TABLE
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
-from leveret.cli.asking import confirm, done, in_vhost, yes_option
+from leveret.cli.asking import confirm, done, first_line, in_vhost, yes_option
 from leveret.cli.client import part
 from leveret.cli.output import print_rows, safe
 from leveret.cli.target import Target, targeted
 
 USER_COLUMNS = ("name", "tags", "limits")
 PERMISSION_COLUMNS = ("user", "vhost", "configure", "write", "read")
+SUSPENDED_COLUMNS = ("user", "since", "reason")
 TOPIC_COLUMNS = ("user", "vhost", "exchange", "write", "read")
 
 
-def asked_password(of: str) -> str:
-    """From the terminal twice, or one line of what comes in. Never from the command line, where others see it."""
+new_password_option = click.option(
+    "--new-password-file", metavar="FILE", type=click.Path(path_type=Path), help="The password is its first line."
+)
+
+
+def asked_password(of: str, file: Path | None = None) -> str:
+    """From a file, from the terminal twice, or one line of what comes in. Never from the command line, where others see
+    it."""
+    if file is not None:
+        return first_line(file)
     if sys.stdin.isatty():
         password: str = click.prompt(f"Password of {safe(of)}", hide_input=True, confirmation_prompt=True, err=True)
         return password
@@ -45,9 +55,13 @@ def list_users(target: Target) -> None:
 )
 @click.option("--no-password", is_flag=True, help="Logs in by certificate or token only.")
 @click.option("--grant", is_flag=True, help="All rights in the virtual host.")
-def add(target: Target, user: str, tags: tuple[str, ...], no_password: bool, grant: bool) -> None:
-    """Add a user; the password is asked for, or comes by standard input."""
-    body = {"tags": ",".join(tags), **({"password_hash": ""} if no_password else {"password": asked_password(user)})}
+@new_password_option
+def add(
+    target: Target, user: str, tags: tuple[str, ...], no_password: bool, grant: bool, new_password_file: Path | None
+) -> None:
+    """Add a user; the password is asked for, comes by standard input, or from a file."""
+    secret = {"password_hash": ""} if no_password else {"password": asked_password(user, new_password_file)}
+    body = {"tags": ",".join(tags), **secret}
     made = target.client.put(f"/users/{part(user)}", body)
     if grant:
         rights = {"configure": ".*", "write": ".*", "read": ".*"}
@@ -69,10 +83,11 @@ def delete(target: Target, user: str, yes: bool) -> None:
 @users.command()
 @targeted
 @click.argument("user")
-def passwd(target: Target, user: str) -> None:
-    """Set another password; it is asked for, or comes by standard input."""
+@new_password_option
+def passwd(target: Target, user: str, new_password_file: Path | None) -> None:
+    """Set another password; it is asked for, comes by standard input, or from a file."""
     tags = target.client.get(f"/users/{part(user)}")["tags"]
-    target.client.put(f"/users/{part(user)}", {"password": asked_password(user), "tags": tags})
+    target.client.put(f"/users/{part(user)}", {"password": asked_password(user, new_password_file), "tags": tags})
     done(f"changed the password of {safe(user)}")
 
 
@@ -98,6 +113,31 @@ def hash_password(target: Target) -> None:
     """The hash of a password, as definitions have it; it is asked for, or comes by standard input."""
     answer = target.client.post("/auth/hash_password", {"password": asked_password("the user")})
     click.echo(answer["password_hash"])
+
+
+# ---- after damage
+
+
+@users.command()
+@targeted
+def suspended(target: Target) -> None:
+    """Users who are not let in, because the catalog was damaged and may have brought rights back."""
+    print_rows(target.client.get("/suspended-users"), SUSPENDED_COLUMNS, target.form)
+
+
+@users.command("release")
+@targeted
+@click.argument("names", nargs=-1, metavar="[USER]...")
+@click.option("--all", "everybody", is_flag=True, help="All who are suspended.")
+@yes_option
+def release_users(target: Target, names: tuple[str, ...], everybody: bool, yes: bool) -> None:
+    """Let suspended users in again, with the rights that they have now. Look at these first."""
+    if bool(names) == everybody:
+        raise click.UsageError("name users, or say --all")
+    confirm("Are tags, passwords and permissions as they should be?", yes)
+    for path in ["/suspended-users"] if everybody else [f"/suspended-users/{part(name)}" for name in names]:
+        target.client.delete(path)
+    done("released all users" if everybody else f"released {', '.join(map(safe, names))}")
 
 
 # ---- permissions

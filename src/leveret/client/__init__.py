@@ -9,6 +9,7 @@ from leveret.client.batches import Batch
 from leveret.client.channel import Channel
 from leveret.client.confirmation import Confirmation
 from leveret.client.connection import Connection, connect
+from leveret.client.connection_pool import ConnectionPool
 from leveret.client.consumer import Consumer
 from leveret.client.errors import (
     AlreadySettled,
@@ -22,6 +23,7 @@ from leveret.client.errors import (
     ConsumerCancelled,
     DeadlineExceeded,
     InvalidUrl,
+    NoPartitions,
     Refused,
     StaleDelivery,
     Unroutable,
@@ -56,12 +58,14 @@ __all__ = [
     "ConnectionFailed",
     "ConnectionLost",
     "ConnectionMetrics",
+    "ConnectionPool",
     "Consumer",
     "ConsumerCancelled",
     "DeadlineExceeded",
     "Delivery",
     "InvalidUrl",
     "Message",
+    "NoPartitions",
     "OffsetStore",
     "OnError",
     "PartMetrics",

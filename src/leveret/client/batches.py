@@ -57,7 +57,7 @@ class Batch(Generic[M]):
         if not waiting:
             return
         last = waiting[-1]
-        if last.lane.unsettled_upto(last.delivery_tag) == len(waiting):
+        if last.codec.unsettled_upto(last.delivery_tag) == len(waiting):
             last.ack(multiple=True)
             return
         for delivery in waiting:
@@ -69,7 +69,7 @@ class Batch(Generic[M]):
         if not waiting:
             return
         last = waiting[-1]
-        if last.lane.unsettled_upto(last.delivery_tag) == len(waiting):
+        if last.codec.unsettled_upto(last.delivery_tag) == len(waiting):
             last.nack(requeue=requeue, multiple=True)
             return
         for delivery in waiting:

@@ -13,8 +13,9 @@ from typing import Any
 
 from leveret.client.errors import ChannelClosed, ClientClosed, ClientError, ConnectionLost, DeadlineExceeded, again
 from leveret.client.link import Link
+from leveret.core.client.channel_codec import ChannelCodec, DeliveryBuffer
 from leveret.core.client.delivery import Delivery
-from leveret.core.client.lane import Lane, Sink
+from leveret.core.codec.names import name_octets, name_text
 from leveret.wire.basic_methods import (
     BasicCancel,
     BasicConsume,
@@ -58,7 +59,7 @@ class Channel:
         self._on_end: list[Callable[[ClientError], None]] = []
         # Called when the broker cancels a consumer, by its tag.
         self._on_cancel: dict[str, Callable[[], None]] = {}
-        self.lane: Lane = link.add_channel(number, self._handle, self._end)
+        self.codec: ChannelCodec = link.add_channel(number, self._handle, self._end)
 
     @classmethod
     async def open(cls, link: Link, deadline_s: float, open_deadline_s: float | None = None) -> Channel:
@@ -156,7 +157,7 @@ class Channel:
             cause = method.class_id << 16 | method.method_id
             self._end(ChannelClosed(method.reply_code, method.reply_text, method_name(cause) if cause else None))
         elif isinstance(method, BasicCancel):
-            self.lane.sinks.pop(method.consumer_tag.encode("utf-8", "surrogateescape"), None)
+            self.codec.delivery_buffers.pop(name_octets(method.consumer_tag), None)
             cancelled = self._on_cancel.pop(method.consumer_tag, None)
             if cancelled is not None:
                 cancelled()
@@ -190,15 +191,16 @@ class Channel:
 
     async def confirm(self) -> None:
         """From now on the broker confirms what is published here. Asking twice does nothing."""
-        if not self.lane.confirming:
+        if not self.codec.confirming:
             answer = self._ask(ConfirmSelect())
             # The broker counts what is written after the question, not after its answer.
-            self.lane.confirming = True
+            self.codec.confirming = True
             await self._answered(answer, ConfirmSelect(), None)
 
-    async def prefetch(self, count: int) -> None:
-        """How many unsettled deliveries the consumers to come on this channel may have each; 0 is any number."""
-        await self.call(BasicQos(prefetch_count=count))
+    async def prefetch(self, count: int, size: int = 0) -> None:
+        """How many unsettled deliveries, and how many bytes of them, the consumers to come on this channel may have
+        each; 0 is any number. RabbitMQ knows no size, and closes the connection with 540."""
+        await self.call(BasicQos(prefetch_size=size, prefetch_count=count))
 
     async def get(self, queue: str, no_ack: bool = False, deadline_s: float | None = None) -> Delivery | None:
         """One message, or None if there is none."""
@@ -218,19 +220,19 @@ class Channel:
     async def consume(
         self,
         queue: str,
-        sink: Sink,
+        delivery_buffer: DeliveryBuffer,
         *,
         no_ack: bool = False,
         exclusive: bool = False,
         arguments: dict[str, Any] | None = None,
         on_cancel: Callable[[], None] | None = None,
     ) -> None:
-        """Deliveries come into the sink from now on. Its tag is the consumer's, chosen by us: the first delivery may
-        come together with the broker's answer."""
+        """Deliveries come into the delivery buffer from now on. Its tag is the consumer's, chosen by us: the first
+        delivery may come together with the broker's answer."""
         self.check()
-        tag = sink.tag.decode("utf-8", "surrogateescape")
-        self.lane.sinks[sink.tag] = sink
-        sink.no_ack = no_ack
+        tag = name_text(delivery_buffer.tag)
+        self.codec.delivery_buffers[delivery_buffer.tag] = delivery_buffer
+        delivery_buffer.no_ack = no_ack
         if on_cancel is not None:
             self._on_cancel[tag] = on_cancel
         try:
@@ -238,30 +240,30 @@ class Channel:
         except BaseException as error:
             self._on_cancel.pop(tag, None)
             if isinstance(error, asyncio.CancelledError) and self.is_open:
-                self._withdraw(sink, no_ack)
+                self._withdraw(delivery_buffer, no_ack)
             else:
-                self.lane.sinks.pop(sink.tag, None)
+                self.codec.delivery_buffers.pop(delivery_buffer.tag, None)
             raise
 
-    def _withdraw(self, sink: Sink, no_ack: bool) -> None:
+    def _withdraw(self, delivery_buffer: DeliveryBuffer, no_ack: bool) -> None:
         """Whoever wanted this consumer does not wait for it: it is cancelled, and what came for it goes back."""
 
         def give_back(_: Any) -> None:
-            self.lane.sinks.pop(sink.tag, None)
-            while sink.items and not no_ack and self.lane.is_open:
-                sink.items.popleft().nack(requeue=True)
+            self.codec.delivery_buffers.pop(delivery_buffer.tag, None)
+            while delivery_buffer.items and not no_ack and self.codec.is_open:
+                delivery_buffer.items.popleft().nack(requeue=True)
 
-        sink.wake = None
+        delivery_buffer.wake = None
         with contextlib.suppress(ClientError):
-            self._ask(BasicCancel(sink.tag.decode("utf-8", "surrogateescape")), give_back).cancel()
+            self._ask(BasicCancel(name_text(delivery_buffer.tag)), give_back).cancel()
 
-    async def cancel(self, sink: Sink, deadline_s: float | None = None) -> None:
-        """No more deliveries; those that are in the sink remain."""
-        question = BasicCancel(sink.tag.decode("utf-8", "surrogateescape"))
+    async def cancel(self, delivery_buffer: DeliveryBuffer, deadline_s: float | None = None) -> None:
+        """No more deliveries; those that are in the delivery buffer remain."""
+        question = BasicCancel(name_text(delivery_buffer.tag))
         self._on_cancel.pop(question.consumer_tag, None)
 
         def forget(_: Any) -> None:
-            self.lane.sinks.pop(sink.tag, None)
+            self.codec.delivery_buffers.pop(delivery_buffer.tag, None)
 
         await self._answered(self._ask(question, forget), question, deadline_s, forget)
         forget(None)
@@ -275,7 +277,7 @@ class Channel:
         question = ChannelClose(GOODBYE, "goodbye")
         answer = self._ask(question)
         self._close_sent = True
-        self.lane.is_open = False
+        self.codec.is_open = False
         try:
             with contextlib.suppress(ClientError):
                 await self._answered(answer, question, deadline_s)
@@ -296,9 +298,9 @@ class Channel:
         if self.closed_by is not None:
             return
         self.closed_by = reason
-        self.lane.is_open = False
+        self.codec.is_open = False
         # What comes for them from now on is of nobody, and will come again.
-        self.lane.sinks.clear()
+        self.codec.delivery_buffers.clear()
         self._on_cancel.clear()
         for waiting, _, _ in self._asked:
             if not waiting.done():

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from leveret.client.backoff import backoff_s
 from leveret.client.channel import Channel
 from leveret.client.errors import ClientClosed, ClientError, ConnectionLost
 
@@ -64,7 +65,7 @@ class ChannelKeeper:
 
     async def _open(self) -> None:
         """However often that fails; while the connection is lost it waits for that."""
-        pause = PAUSE_MIN_S
+        failures = 0
         try:
             while self.channel is None and not self._is_stopped:
                 try:
@@ -77,11 +78,12 @@ class ChannelKeeper:
                     self.trouble = str(error)
                 except ClientError as error:
                     self.trouble = str(error)
+                    failures += 1
+                    pause = backoff_s(PAUSE_MIN_S, PAUSE_MAX_S, failures)
                     log.warning(
                         "no channel for a producer: %s", self.trouble, extra={"reason": self.trouble, "pause_s": pause}
                     )
                     await asyncio.sleep(pause)
-                    pause = min(pause * 2, PAUSE_MAX_S)
         finally:
             self._opener = None
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from leveret.client.errors import ChannelClosed, ClientError, Refused, Unroutable
 from leveret.core.client.outgoing import Outgoing
+from leveret.core.codec.names import name_text
 
 __all__ = ["BatchWait", "Confirmation", "failure_of", "is_named_in"]
 
@@ -34,7 +35,7 @@ class Confirmation(asyncio.Future[None]):
 
     @property
     def message_id(self) -> str:
-        return self._octets.decode("utf-8", "surrogateescape")
+        return name_text(self._octets)
 
     def settle(self, error: Exception | None) -> None:
         if self.done():
@@ -77,7 +78,7 @@ def failure_of(message: Outgoing) -> ClientError | None:
     if message.is_confirmed:
         return None
     exchange, key = message.exchange(), message.routing_key()
-    message_id = message.message_id.decode("utf-8", "surrogateescape")
+    message_id = name_text(message.message_id)
     if message.is_returned:
         text = message.reply_text.decode("utf-8", "replace")
         return Unroutable(exchange, key, message.reply_code, text, message_id)

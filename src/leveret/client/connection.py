@@ -128,6 +128,13 @@ class Connection:
     def parts(self) -> list[Part]:
         return list(self._parts)
 
+    @property
+    def busyness(self) -> int:
+        """How much is done on it, to compare with others: producers, consumers, channels that are borrowed or waited
+        for."""
+        pool = None if self._pool is None else self._pool.statistics
+        return len(self._parts) + (0 if pool is None else pool.borrowed + pool.waiting)
+
     def metrics(self) -> ConnectionMetrics:
         """Everything in numbers, as of now."""
         return take_metrics(self)
@@ -252,6 +259,12 @@ class Connection:
             raise ConnectionFailed(f"no broker could be reached: {tried}", failures)
         await self._begin(link)
         self._task = asyncio.create_task(self._look_after(link), name="leveret-connection")
+        if self.options.fill_pool:
+            try:
+                await self.pool.fill()
+            except BaseException:
+                await self.close()
+                raise
         return self
 
     async def _attempts(self, failures: list[tuple[str, str]], at_once: bool) -> Link | None:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from leveret.client.batches import Batch, plain
-from leveret.client.consumer_options import ConsumerOptions
+from leveret.client.consumer_options import PREFETCH, ConsumerOptions
 from leveret.client.errors import ClientClosed, ClientError, DeadlineExceeded, StaleDelivery
 from leveret.client.handlers import Caller, Handler
 from leveret.client.loops import BatchLoop, Loop
@@ -276,12 +276,18 @@ class Consumer(Generic[M]):
 
         Starts the consumer if it is not started, and then stops it as well."""
         caller = self._caller(handler, concurrency, threads, handler_deadline_s)
+        self._prefetch_for(concurrency)
 
         async def work() -> None:
             while (delivery := await self._subscription.take()) is not None:
                 await self._work_on(delivery, caller)
 
         await self._run(work, caller, concurrency)
+
+    def _prefetch_for(self, count: int) -> None:
+        """So many are worked on at a time: they must be here, unless the user has said what may be."""
+        if self._subscription.options.prefetch is None and not self._subscription.is_started:
+            self._subscription.ask_for(count)
 
     def _caller(self, handler: Handler, concurrency: int, threads: bool | None, deadline_s: float | None) -> Caller:
         if concurrency < 1:
@@ -342,10 +348,10 @@ class Consumer(Generic[M]):
 
     # ---- by batches
 
-    def batches(self, size: int = BATCH, wait_s: float = 0.5) -> AsyncIterator[Batch[M]]:
-        """Up to `size` deliveries together: fewer when `wait_s` has passed since the first of them came. They are
-        settled with batch.ack()."""
-        self._check_batch(size, wait_s)
+    def batches(self, size: int | None = None, wait_s: float = 0.5) -> AsyncIterator[Batch[M]]:
+        """Up to `size` deliveries together, by default as many as the prefetch: fewer when `wait_s` has passed since
+        the first of them came. They are settled with batch.ack()."""
+        size = self._check_batch(size, wait_s)
         self._check_started()
         return BatchLoop(self, size, wait_s)
 
@@ -353,7 +359,7 @@ class Consumer(Generic[M]):
         self,
         handler: Handler,
         *,
-        size: int = BATCH,
+        size: int | None = None,
         wait_s: float = 0.5,
         concurrency: int = 1,
         threads: bool | None = None,
@@ -361,7 +367,8 @@ class Consumer(Generic[M]):
     ) -> None:
         """As `run`, by the batch. The handler returns None if all is done, or those of the batch that failed; if it
         raises, the whole batch has failed. The good ones are acknowledged together."""
-        self._check_batch(size, wait_s)
+        self._prefetch_for((size or PREFETCH) * concurrency)
+        size = self._check_batch(size, wait_s)
         caller = self._caller(handler, concurrency, threads, handler_deadline_s)
 
         async def work() -> None:
@@ -370,12 +377,17 @@ class Consumer(Generic[M]):
 
         await self._run(work, caller, concurrency)
 
-    def _check_batch(self, size: int, wait_s: float) -> None:
-        prefetch = self._subscription.options.prefetch
+    def _check_batch(self, size: int | None, wait_s: float) -> int:
+        """The size that is meant."""
+        prefetch = self._subscription.prefetch
+        if size is None:
+            given = self._subscription.options.prefetch
+            size = PREFETCH if given is None else BATCH if self._subscription.options.no_ack else given or BATCH
         if size < 1 or wait_s < 0:
             raise ValueError(f"a batch of {size} within {wait_s} s makes no sense")
         if 0 < prefetch < size and not self._subscription.options.no_ack:
             raise ValueError(f"batches of {size} never fill with prefetch={prefetch}: it must be at least the size")
+        return size
 
     async def _gather(self, size: int, wait_s: float) -> Batch[M] | None:
         """The next batch, all of one channel; None when all is over."""

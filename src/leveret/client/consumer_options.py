@@ -9,17 +9,23 @@ from typing import Any, Final
 import msgspec
 
 from leveret.client.poison import OnError, RetryPlan
+from leveret.core.codec.names import name_octets
 
 __all__ = ["ConsumerOptions", "read_consumer_options"]
 
 # What the fields of basic.qos and basic.consume can hold.
+PREFETCH: Final = 10
 PREFETCH_MAX: Final = 65535
+PREFETCH_SIZE_MAX: Final = 2**32 - 1
 TAG_BYTES_MAX: Final = 255
 
 
 class ConsumerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    # How many unsettled deliveries may be with us at a time; 0 is any number.
-    prefetch: int = 100
+    # How many unsettled deliveries may be with us at a time; 0 is any number. By default 10, or as many as `run` and
+    # `run_batches` work on at a time if that is more.
+    prefetch: int | None = None
+    # How many bytes of them: one more is sent as long as there are fewer. 0 is any number, and all that RabbitMQ takes.
+    prefetch_size: int = 0
     # The broker forgets a message when it has sent it: fast, and whatever is here is lost if anything happens.
     no_ack: bool = False
     # A delivery of `async for` is acknowledged when the loop comes back for the next one.
@@ -58,7 +64,7 @@ class ConsumerOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_unbounded(self) -> bool:
         """The broker sends as much as it has: then we must stop reading when it is too much."""
-        return self.no_ack or self.prefetch == 0
+        return self.no_ack or self.prefetch == self.prefetch_size == 0
 
 
 def read_consumer_options(given: Mapping[str, Any]) -> ConsumerOptions:
@@ -70,9 +76,11 @@ def read_consumer_options(given: Mapping[str, Any]) -> ConsumerOptions:
 
 
 def _check(options: ConsumerOptions) -> None:
-    if not 0 <= options.prefetch <= PREFETCH_MAX:
+    if options.prefetch is not None and not 0 <= options.prefetch <= PREFETCH_MAX:
         raise ValueError(f"prefetch is {options.prefetch}, not from 0 to {PREFETCH_MAX}")
-    if len(options.tag.encode("utf-8", "surrogateescape")) > TAG_BYTES_MAX:
+    if not 0 <= options.prefetch_size <= PREFETCH_SIZE_MAX:
+        raise ValueError(f"prefetch_size is {options.prefetch_size}, not from 0 to {PREFETCH_SIZE_MAX}")
+    if len(name_octets(options.tag)) > TAG_BYTES_MAX:
         raise ValueError(f"tag has more than {TAG_BYTES_MAX} bytes")
     if options.on_cancel not in ("retry", "raise"):
         raise ValueError(f"on_cancel is {options.on_cancel!r}, not 'retry' or 'raise'")

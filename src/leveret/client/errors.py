@@ -11,6 +11,7 @@ ClientError
 ├── DeadlineExceeded       something took too long; a TimeoutError as well
 ├── Unroutable             a mandatory message reached no queue
 ├── Refused                the broker did not take a message
+├── NoPartitions           which streams a super stream consists of is not known
 ├── BatchFailed            some messages of a batch failed, with their places in it
 ├── StaleDelivery          a delivery whose channel is gone
 └── AlreadySettled         a delivery that was settled before"""
@@ -34,6 +35,7 @@ __all__ = [
     "ConsumerCancelled",
     "DeadlineExceeded",
     "InvalidUrl",
+    "NoPartitions",
     "Refused",
     "StaleDelivery",
     "Unroutable",
@@ -142,3 +144,8 @@ class BatchFailed(ClientError):
         super().__init__(f"{len(failures)} messages of the batch failed{rest}{first}")
         self.failures = list(failures)
         self.unsent_from = unsent_from
+
+
+class NoPartitions(ClientError):
+    """The partitions of a super stream are not known: there is none of this name, it has none, or this broker cannot
+    be asked for them over AMQP."""

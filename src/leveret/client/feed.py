@@ -20,8 +20,8 @@ from leveret.client.deadline import within
 from leveret.client.errors import ChannelClosed, ClientClosed, ClientError, ConnectionLost, again
 from leveret.client.link import Link
 from leveret.client.metrics import numbers_of
+from leveret.core.client.channel_codec import DeliveryBuffer
 from leveret.core.client.delivery import Delivery
-from leveret.core.client.lane import Sink
 
 if TYPE_CHECKING:
     from leveret.client.connection import Connection
@@ -71,7 +71,7 @@ class Feed:
         self.channel: Channel | None = None
         # Deliveries of the present channel that nobody has taken.
         self.items: deque[Delivery] = deque()
-        self._sink: Sink | None = None
+        self._delivery_buffer: DeliveryBuffer | None = None
         self.ended_by: ClientError | None = None
         # Why a channel was closed, if whoever uses the feed has seen to it that it does not happen again.
         self.mended: ClientError | None = None
@@ -123,9 +123,9 @@ class Feed:
 
     async def cancel(self) -> None:
         """The broker sends nothing more; what came before can still be taken and settled. Part of a gentle end."""
-        if self.channel is not None and self.channel.is_open and self._sink is not None:
+        if self.channel is not None and self.channel.is_open and self._delivery_buffer is not None:
             with contextlib.suppress(ClientError):
-                await self.channel.cancel(self._sink)
+                await self.channel.cancel(self._delivery_buffer)
 
     async def close(self) -> None:
         """The end: what was not settled goes back to the broker."""
@@ -163,12 +163,12 @@ class Feed:
                 await channel.prefetch(self._prefetch)
                 arguments = await self._prepare(channel)
                 # Each consumer has a tag of its own: the broker may still speak of the one before.
-                sink = Sink(next(self._tags))
-                sink.wake = self._wake
-                self.channel, self._sink, self.items = channel, sink, sink.items
+                delivery_buffer = DeliveryBuffer(next(self._tags))
+                delivery_buffer.wake = self._wake
+                self.channel, self._delivery_buffer, self.items = channel, delivery_buffer, delivery_buffer.items
                 await channel.consume(
                     self.queue,
-                    sink,
+                    delivery_buffer,
                     arguments=arguments,
                     on_cancel=lambda: self._cancelled(channel),
                 )

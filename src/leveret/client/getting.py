@@ -50,10 +50,10 @@ class Getter:
     async def _channel(self, deadline_s: float) -> Channel:
         self._channels = [channel for channel in self._channels if channel.is_open]
         for channel in self._channels:
-            if channel not in self._busy and not channel.lane.unsettled_count:
+            if channel not in self._busy and not channel.codec.unsettled_count:
                 return channel
         if len(self._channels) >= CHANNELS_MAX:
-            return min(self._channels, key=lambda one: (self._busy.get(one, 0), one.lane.unsettled_count))
+            return min(self._channels, key=lambda one: (self._busy.get(one, 0), one.codec.unsettled_count))
         channel = await self._connection.channel(deadline_s)
         self._channels.append(channel)
         return channel

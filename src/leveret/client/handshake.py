@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import platform
+import socket
 from typing import Any
 
 import msgspec
@@ -36,8 +37,9 @@ ACCESS_REFUSED, NOT_ALLOWED = 403, 530
 NOT_OUR_LOGIN = ("limit (", " is down", "negotiated ")
 
 
-async def open_link(address: Address, options: Options) -> Link:
-    """Raises ConnectionFailed with the reason, or AuthenticationFailed."""
+async def open_link(address: Address, options: Options, sock: socket.socket | None = None) -> Link:
+    """Raises ConnectionFailed with the reason, or AuthenticationFailed. With `sock`, a unix socket that is connected,
+    the address only says how to log in."""
     loop = asyncio.get_running_loop()
     # Made here, so that it can be ended whatever becomes of the socket.
     link = Link(loop)
@@ -46,7 +48,10 @@ async def open_link(address: Address, options: Options) -> Link:
             tls: dict[str, Any] = {}
             if address.tls:
                 tls = {"ssl": options.tls_context(), "server_hostname": options.server_name or address.host}
-            await loop.create_connection(lambda: link, address.host, address.port, **tls)
+            if sock is not None:
+                await loop.create_unix_connection(lambda: link, sock=sock)
+            else:
+                await loop.create_connection(lambda: link, address.host, address.port, **tls)
             await _log_in(link, address, options)
             return link
     except TimeoutError:

@@ -14,9 +14,9 @@ from typing import Any, cast
 
 from leveret.client.errors import ClientError, ConnectionLost, again
 from leveret.client.heartbeat import Heartbeat
-from leveret.core.client.lane import Lane
+from leveret.core.client.channel_codec import ChannelCodec
 from leveret.core.client.reader import Reader
-from leveret.core.outbox import Outbox
+from leveret.core.codec.write_buffer import WriteBuffer
 from leveret.errors import HardError
 from leveret.wire.codec import decode_method, encode_method
 from leveret.wire.connection_methods import (
@@ -52,8 +52,8 @@ class Link(asyncio.BufferedProtocol):
         self._chunk = bytearray(RECEIVE_BYTES)
         self._view = memoryview(self._chunk)
         self._reader = Reader(FIRST_FRAME_MAX)
-        self._dirty: list[Outbox] = []
-        self._outbox = Outbox(self._dirty, [])
+        self._dirty: list[WriteBuffer] = []
+        self._write_buffer = WriteBuffer(self._dirty, [])
         self._flush_planned = False
         self._heartbeat: Heartbeat | None = None
         self._handlers: dict[int, Handler] = {}
@@ -103,18 +103,18 @@ class Link(asyncio.BufferedProtocol):
             problem = error
         # Also what stood before a mistake of the broker's: a message that is confirmed need not be sent again.
         self._tell_answered(reader.take_answered())
-        for sink in reader.take_woken():
-            if sink.wake is not None:
-                sink.wake()
+        for delivery_buffer in reader.take_woken():
+            if delivery_buffer.wake is not None:
+                delivery_buffer.wake()
         if problem is not None:
             self._refuse(problem)
 
     @staticmethod
-    def _tell_answered(lanes: list[Lane]) -> None:
+    def _tell_answered(codecs: list[ChannelCodec]) -> None:
         """Whoever publishes on them may go on."""
-        for lane in lanes:
-            if lane.owner is not None:
-                lane.owner(lane)
+        for codec in codecs:
+            if codec.owner is not None:
+                codec.owner(codec)
 
     def eof_received(self) -> bool:
         self.fail(ConnectionLost("the broker hung up"))
@@ -142,7 +142,7 @@ class Link(asyncio.BufferedProtocol):
         frame = encode_method(channel, method)
         if not self.ended.done():
             self.kick()
-            self._outbox.write(frame)
+            self._write_buffer.write(frame)
 
     def kick(self) -> None:
         """Something is about to be written: it goes out at the end of the loop's turn, with all else."""
@@ -153,23 +153,23 @@ class Link(asyncio.BufferedProtocol):
     def _flush(self) -> None:
         self._flush_planned = False
         self._dirty.clear()
-        outbox = self._outbox
+        write_buffer = self._write_buffer
         if self._transport is None or self.ended.done():
-            outbox.discard()
-        while self._transport is not None and not self._is_paused and outbox.pending():
-            data = b"".join(outbox.views(PIECES_AT_ONCE))
-            outbox.sent(len(data))
+            write_buffer.discard()
+        while self._transport is not None and not self._is_paused and write_buffer.pending():
+            data = b"".join(write_buffer.views(PIECES_AT_ONCE))
+            write_buffer.sent(len(data))
             self._transport.write(data)
             if self._heartbeat is not None:
                 self._heartbeat.sent()
         # After that, so that it is congested only while something waits.
-        if outbox.calm_down():
-            self._tell_answered(list(self._reader.lanes.values()))
+        if write_buffer.calm_down():
+            self._tell_answered(list(self._reader.codecs.values()))
 
     @property
     def pending_bytes(self) -> int:
         """What waits to be sent."""
-        return int(self._outbox.pending())
+        return int(self._write_buffer.pending())
 
     @property
     def channel_count(self) -> int:
@@ -272,7 +272,7 @@ class Link(asyncio.BufferedProtocol):
     def _beat(self) -> None:
         if not self._is_paused:
             self.kick()
-            self._outbox.write(HEARTBEAT_FRAME)
+            self._write_buffer.write(HEARTBEAT_FRAME)
 
     def _silent(self, seconds: float) -> None:
         self.fail(ConnectionLost(f"nothing was heard of the broker for {seconds:.1f} s"))
@@ -282,13 +282,13 @@ class Link(asyncio.BufferedProtocol):
         numbers = range(1, self.agreed.channel_max + 1)
         return next((number for number in numbers if number not in self._handlers), 0)
 
-    def add_channel(self, number: int, handler: Handler, end: Callable[[ClientError], None]) -> Lane:
-        lane = Lane(number, self._outbox, self.agreed.frame_max - FRAME_OVERHEAD_BYTES)
-        lane.kick = self.kick
+    def add_channel(self, number: int, handler: Handler, end: Callable[[ClientError], None]) -> ChannelCodec:
+        codec = ChannelCodec(number, self._write_buffer, self.agreed.frame_max - FRAME_OVERHEAD_BYTES)
+        codec.kick = self.kick
         self._handlers[number] = handler
         self._ends[number] = end
-        self._reader.add_lane(lane)
-        return lane
+        self._reader.add_lane(codec)
+        return codec
 
     def drop_channel(self, number: int) -> None:
         self._handlers.pop(number, None)
@@ -333,7 +333,7 @@ class Link(asyncio.BufferedProtocol):
                 self._transport.abort()
         self._heard.set()
         self._room.set()
-        self._outbox.discard()
+        self._write_buffer.discard()
         ends, self._ends = self._ends, {}
         self._handlers = {}
         for end in ends.values():

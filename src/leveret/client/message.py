@@ -10,7 +10,8 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from leveret.core.properties import encode_properties
+from leveret.core.codec.names import name_octets
+from leveret.core.codec.properties import encode_properties
 
 __all__ = ["Body", "Message", "MessageProperties", "check_headers", "encode_body", "written_properties"]
 
@@ -108,7 +109,7 @@ def _checked(name: str, value: Any) -> Any:
     if name in TEXTS:
         if not isinstance(value, str):
             raise TypeError(f"{name} is {value!r}, not a text")
-        size = len(value.encode("utf-8", "surrogateescape"))
+        size = len(name_octets(value))
         if size > SHORT_MAX:
             raise ValueError(f"{name} has {size} bytes, more than {SHORT_MAX}")
         return value

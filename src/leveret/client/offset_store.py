@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from leveret.client.channel import Channel
 from leveret.client.deadline import within
 from leveret.client.errors import ClientError, ConnectionLost, Refused, again
-from leveret.core.client.lane import Lane
+from leveret.core.client.channel_codec import ChannelCodec
 from leveret.core.client.outgoing import Outgoing, make_address
-from leveret.core.field_types import Table
-from leveret.core.properties import encode_properties
+from leveret.core.codec.field_types import Table
+from leveret.core.codec.properties import encode_properties
 from leveret.wire.queue_methods import QueueDeclare, QueueDelete
 
 if TYPE_CHECKING:
@@ -164,8 +164,8 @@ class QueueOffsetStore:
         if self._channel is None or not self._channel.is_open:
             channel = await self._connection.channel(self._deadline_s)
             await channel.confirm()
-            channel.lane.owner = _settle
-            channel.on_end(lambda reason: _fail(channel.lane, reason))
+            channel.codec.owner = _settle
+            channel.on_end(lambda reason: _fail(channel.codec, reason))
             self._channel = channel
             self._declared.clear()
         if name not in self._declared:
@@ -187,7 +187,7 @@ class QueueOffsetStore:
     async def _save(channel: Channel, name: str, offset: int) -> int | None:
         taken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         raw = encode_properties(delivery_mode=2, content_type="text/plain")
-        channel.lane.publish(Outgoing(make_address("", name), raw, str(offset).encode(), b"", 0, taken))
+        channel.codec.publish(Outgoing(make_address("", name), raw, str(offset).encode(), b"", 0, taken))
         if not await taken:
             raise Refused("", name)
         return None
@@ -202,13 +202,13 @@ class _Step(Protocol):
     async def __call__(self, channel: Channel, name: str, offset: int, /) -> int | None: ...
 
 
-def _settle(lane: Lane) -> None:
-    for message in lane.take_settled():
+def _settle(codec: ChannelCodec) -> None:
+    for message in codec.take_settled():
         if not message.owner.done():
             message.owner.set_result(message.is_confirmed)
 
 
-def _fail(lane: Lane, reason: ClientError) -> None:
-    for message in lane.abandon():
+def _fail(codec: ChannelCodec, reason: ClientError) -> None:
+    for message in codec.abandon():
         if not message.owner.done():
             message.owner.set_exception(again(reason))

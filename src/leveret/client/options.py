@@ -66,6 +66,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     tracing: bool | Tracing | None = None
     # Channels that producers share by turns, see pool.py.
     pool_size: int = 4
+    # Whether the pool is filled before `connect` returns, or by the first who needs a channel of it.
+    fill_pool: bool = False
     channels_max: int = 64
 
     def tls_context(self) -> SSLContext:

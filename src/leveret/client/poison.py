@@ -77,6 +77,8 @@ class RetryPlan(Protocol):
     def exchange_name(self) -> str: ...
     @property
     def parking_lot_name(self) -> str | None: ...
+    @property
+    def parking_lot_routing_key(self) -> str: ...
     def next_step(self, headers: Mapping[str, Any] | None) -> NextStep: ...
 
 
@@ -233,7 +235,7 @@ class Failures:
             self.rejected += 1
             self.ack(delivery)
         else:
-            await self._park(delivery, retry.exchange_name, retry.parking_lot_name, delivery.headers, reason)
+            await self._park(delivery, retry.exchange_name, retry.parking_lot_routing_key, delivery.headers, reason)
 
     async def _again_later(self, delivery: Delivery, retry: RetryPlan, error: Exception) -> None:
         step = retry.next_step(delivery.headers)

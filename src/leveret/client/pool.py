@@ -1,9 +1,9 @@
 """Channels in confirm mode that are kept ready and used by turns, at most so many of them.
 
 Opening a channel for each message costs two round trips, and sharing one mixes up whose confirms are whose. So N
-channels are opened at the first use, whoever needs one borrows it, and whoever comes too late waits in a line.
-Producers borrow one for their life. A channel that the broker has closed is replaced; after a reconnect all are opened
-anew."""
+channels are opened at the first use, or before that with `fill`. A task that needs one borrows it; a task that finds
+none waits in a line. Producers borrow one for their life. A channel that the broker has closed is replaced; after a
+reconnect all are opened anew."""
 
 from __future__ import annotations
 
@@ -101,6 +101,26 @@ class Pool:
             seconds if confirm_deadline_s is None else confirm_deadline_s,
         )
 
+    async def fill(self, deadline_s: float | None = None) -> None:
+        """Opens the channels that the pool keeps, `pool_size` of them, and waits until there are so many. Raises what
+        keeps the first of them from being opened."""
+        seconds = self._connection.options.deadline_s if deadline_s is None else deadline_s
+        await within(seconds, "to fill the pool of channels", self._fill_up(seconds))
+
+    async def _fill_up(self, seconds: float) -> None:
+        self._check()
+        self._is_started = True
+        if self._filler is not None:
+            await asyncio.wait([self._filler])
+        while self._places < self._size:
+            self._places += 1
+            try:
+                channel = await self._open(seconds)
+            except BaseException:
+                self.free()
+                raise
+            self._offer(channel)
+
     # ---- taking and giving back
 
     async def take(self, deadline_s: float, on_end: OnEnd, confirms: bool = True) -> Channel:
@@ -127,10 +147,15 @@ class Pool:
     def put(self, channel: Channel) -> None:
         """It is of no more use to whoever took it, and neither is the place."""
         self.leave(channel)
-        if not channel.is_open or channel.lane.unconfirmed or channel.lane.sinks or not channel.lane.confirming:
+        if (
+            not channel.is_open
+            or channel.codec.unconfirmed
+            or channel.codec.delivery_buffers
+            or not channel.codec.confirming
+        ):
             self._discard(channel)
         else:
-            channel.lane.owner = None
+            channel.codec.owner = None
             self._offer(channel)
 
     def leave(self, channel: Channel) -> None:
@@ -150,7 +175,7 @@ class Pool:
 
     def _discard(self, channel: Channel) -> None:
         if channel.is_open:
-            self._replaced_total += channel.lane.confirming
+            self._replaced_total += channel.codec.confirming
             channel.give_up(ClientClosed("the channel was given back in a state that is of no use to others"))
         self.free()
         self._refill()

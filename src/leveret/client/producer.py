@@ -16,7 +16,6 @@ from leveret.client.channel import Channel
 from leveret.client.channel_keeper import ChannelKeeper
 from leveret.client.confirmation import BatchWait, Confirmation
 from leveret.client.deadline import within
-from leveret.client.envelopes import Envelopes
 from leveret.client.errors import (
     BatchFailed,
     ClientClosed,
@@ -25,14 +24,16 @@ from leveret.client.errors import (
     DeadlineExceeded,
     fresh,
 )
+from leveret.client.in_flight import Counters, InFlight
 from leveret.client.link import Link
 from leveret.client.message import Body, Message, MessageProperties
+from leveret.client.message_encoder import MessageEncoder
 from leveret.client.metrics import producer_numbers
+from leveret.client.positional import NOT_GIVEN, as_named
 from leveret.client.producer_options import ProducerOptions
 from leveret.client.recovery import State
 from leveret.client.tracing import Place, start_span, with_headers
-from leveret.client.transit import Counters, Transit
-from leveret.core.client.lane import Lane
+from leveret.core.client.channel_codec import ChannelCodec
 from leveret.core.client.outgoing import Outgoing
 
 if TYPE_CHECKING:
@@ -52,17 +53,17 @@ class Producer:
     rank = 2
     kind = "producer"
 
-    def __init__(self, connection: Connection, envelopes: Envelopes, options: ProducerOptions) -> None:
+    def __init__(self, connection: Connection, encoder: MessageEncoder, options: ProducerOptions) -> None:
         self._connection = connection
         self._loop = asyncio.get_running_loop()
-        self._envelopes = envelopes
+        self._encoder = encoder
         self._confirms = options.confirms
         self._deadline_s = connection.options.deadline_s if options.deadline_s is None else options.deadline_s
-        self.name = f"the producer {envelopes.prefix}"
-        self.label = envelopes.exchange or "amq.default"
+        self.name = f"the producer {encoder.prefix}"
+        self.label = encoder.exchange or "amq.default"
         self._tracing = connection.tracing
         self._keeper = ChannelKeeper(connection, options.confirms, self._deadline_s, self._opened, self._ended)
-        self._transit = Transit(self._loop, options, self._keeper.want, self._why)
+        self._transit = InFlight(self._loop, options, self._keeper.want, self._why)
         self._window = self._transit.window
         self._closed_by: ClientClosed | None = None
         connection.attach(self)
@@ -75,7 +76,7 @@ class Producer:
         names = ProducerOptions.__struct_fields__
         options = ProducerOptions(**{name: value for name, value in given.items() if name in names})
         options.check()
-        envelopes = Envelopes(
+        encoder = MessageEncoder(
             exchange,
             routing_key,
             mandatory,
@@ -84,7 +85,7 @@ class Producer:
             deduplicate=options.deduplicate,
             publishing_name=options.publishing_name,
         )
-        return cls(connection, envelopes, options)
+        return cls(connection, encoder, options)
 
     # ---- as it is
 
@@ -135,34 +136,41 @@ class Producer:
         return producer_numbers(self)
 
     def _place(self) -> Place:
-        return Place(self._envelopes.exchange, self._envelopes.routing_key, self._connection.address)
+        return Place(self._encoder.exchange, self._encoder.routing_key, self._connection.address)
 
     # ---- publishing
 
     async def publish(
         self,
         body: Body | Message = b"",
+        routing_key: str | None = None,
+        content: Body = NOT_GIVEN,
+        properties: Mapping[str, Any] | None = None,
         *,
         exchange: str | None = None,
-        routing_key: str | None = None,
         mandatory: bool | None = None,
         deadline_s: float | None = None,
         headers: Mapping[str, Any] | None = None,
         message_id: str | None = None,
-        **properties: Unpack[MessageProperties],
+        **named: Unpack[MessageProperties],
     ) -> None:
-        """Returns when the broker has taken responsibility for the message.
+        """Returns when the broker has taken responsibility for the message. Give it a body and the rest by name, or, as
+        other clients do, publish(exchange, routing_key, content, properties).
 
         Raises Unroutable if no queue takes it, Refused if the broker does not, ChannelClosed if it must not be
         published at all (there is no such exchange, no right to it), DeadlineExceeded if there was no answer in time:
         then nobody knows whether it arrived. ClientClosed means the same for a producer that was closed meanwhile. If
         the task is cancelled, a message that was not sent yet never is."""
+        if content is not NOT_GIVEN or properties is not None:
+            body, exchange, headers, message_id, named = as_named(
+                body, content, exchange, headers, message_id, properties, named
+            )
         if self._tracing is None:
-            await self._publish(body, exchange, routing_key, mandatory, deadline_s, headers, message_id, properties)
+            await self._publish(body, exchange, routing_key, mandatory, deadline_s, headers, message_id, named)
             return
         span, body, headers = start_span(self._tracing, self._place(), body, exchange, routing_key, headers, message_id)
         with span:
-            await self._publish(body, exchange, routing_key, mandatory, deadline_s, headers, message_id, properties)
+            await self._publish(body, exchange, routing_key, mandatory, deadline_s, headers, message_id, named)
 
     async def _publish(
         self,
@@ -214,8 +222,8 @@ class Producer:
         if not self._window.take(len(message.body)):
             await self._room(message, due)
         confirmation = self._promise(message, due)
-        lane = self._transit.lane
-        if lane is not None and lane.outbox.congested:
+        codec = self._transit.codec
+        if codec is not None and codec.write_buffer.congested:
             # Whoever submits in a loop must let the others have their turn, the socket first.
             await self._breathe(due)
         return confirmation
@@ -261,17 +269,14 @@ class Producer:
     async def flush(self, deadline_s: float | None = None) -> None:
         """Waits until the broker has answered for everything that was taken before; a batch counts as a whole. What the
         answers are, those who wait for them learn. Raises DeadlineExceeded."""
-        seconds = self._deadline_s if deadline_s is None else deadline_s
-        due = self._loop.time() + seconds
-        if self._window.waiting:
-            self._transit.arm(due)
-            await self._window.wait_for_much(due, self._loop)
-        owners = {message.owner for message in self._transit.unanswered()}
-        futures = [owner.done if isinstance(owner, BatchWait) else owner for owner in owners]
-        if futures:
-            _, late = await asyncio.wait(futures, timeout=max(0.0, due - self._loop.time()))
-            if late:
-                raise DeadlineExceeded(f"{self.in_flight} messages were not confirmed within {seconds:g} s")
+        await self._transit.flush(self._deadline_s if deadline_s is None else deadline_s)
+
+    async def wait_for_confirms(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - the documents' name
+        """Whether the broker has confirmed everything that was published: False if some of it failed since this was
+        asked last, or was not answered for within `timeout` seconds."""
+        if not self._confirms:
+            raise TypeError("a producer without confirms has no answers to wait for")
+        return await self._transit.all_confirmed(self._deadline_s if timeout is None else timeout)
 
     # ---- one message's way
 
@@ -289,12 +294,12 @@ class Producer:
         given = (exchange, routing_key, mandatory, headers, message_id)
         is_plain = not properties and given == NOTHING_GIVEN
         if is_plain and type(body) is bytes:
-            return self._envelopes.plain(body)
+            return self._encoder.plain(body)
         if isinstance(body, Message):
             if not is_plain:
                 raise TypeError("a Message has everything in it: nothing else can be given beside it")
-            return self._envelopes.make_from(body)
-        return self._envelopes.make(body, exchange, routing_key, mandatory, headers, message_id, properties)
+            return self._encoder.make_from(body)
+        return self._encoder.make(body, exchange, routing_key, mandatory, headers, message_id, properties)
 
     async def _room(self, message: Outgoing, due: float) -> None:
         self._transit.arm(due)
@@ -320,17 +325,17 @@ class Producer:
 
     async def _feed(self, batch: BatchWait, messages: Iterable[Body | Message], due: float) -> int | None:
         """Hands over the messages of a batch. The place of the first that was not, if time is over or we are closed."""
-        transit, window, envelopes = self._transit, self._window, self._envelopes
+        transit, window, encoder = self._transit, self._window, self._encoder
         for index, item in enumerate(messages):
             if self._closed_by is not None:
                 return index
             try:
                 if type(item) is bytes:
-                    message = envelopes.plain(item)
+                    message = encoder.plain(item)
                 elif isinstance(item, Message):
-                    message = envelopes.make_from(item)
+                    message = encoder.make_from(item)
                 else:
-                    message = envelopes.make(item)
+                    message = encoder.make(item)
             except (TypeError, ValueError) as error:
                 batch.fail(index, error)
                 continue
@@ -345,7 +350,7 @@ class Producer:
                 return index
             batch.left += 1
             transit.accept(message, due, batch)
-            if transit.lane is not None and transit.lane.outbox.congested:
+            if transit.codec is not None and transit.codec.write_buffer.congested:
                 await self._breathe(due)
         return None
 
@@ -380,24 +385,24 @@ class Producer:
                 batch.left += 1
                 transit.accept(message, due, batch)
                 place += 1
-            if transit.lane is not None and transit.lane.outbox.congested:
+            if transit.codec is not None and transit.codec.write_buffer.congested:
                 await self._breathe(due)
         return None
 
     async def _write(self, message: Outgoing, due: float) -> None:
         """Without confirms: written and forgotten, as soon as the socket takes it."""
-        while self._transit.lane is None or self._is_congested:
+        while self._transit.codec is None or self._is_congested:
             left = max(0.0, due - self._loop.time())
-            if self._transit.lane is None:
+            if self._transit.codec is None:
                 self._keeper.want()
                 await within(left, f"to write a message ({self._why() or 'no channel'})", self._keeper.opened.wait())
             else:
                 # No window bounds what is kept here while the broker does not read: the next one must wait outside.
                 await self._room_to_write(left)
             self._check()
-        self._transit.lane.publish(message)
+        self._transit.codec.publish(message)
         self.counters.published += 1
-        if self._transit.lane.outbox.congested:
+        if self._transit.codec.write_buffer.congested:
             await self._breathe(due)
 
     @property
@@ -415,23 +420,23 @@ class Producer:
     # ---- its channel
 
     def _opened(self, channel: Channel) -> None:
-        self._transit.use(channel.lane)
+        self._transit.use(channel.codec)
         if not self._confirms:
-            channel.lane.owner = self._came_back
+            channel.codec.owner = self._came_back
 
     def _ended(self, reason: ClientError) -> None:
         if not self._confirms:
             log.warning("a producer without confirms lost its channel", extra={"reason": str(reason)})
         self._transit.ended(reason)
 
-    def _came_back(self, lane: Lane) -> None:
+    def _came_back(self, codec: ChannelCodec) -> None:
         """Without confirms nobody waits for it: it is counted and logged."""
-        for code, text, stray in lane.take_strays():
+        for code, text, stray in codec.take_strays():
             self.counters.returned += 1
             extra = {"exchange": stray.exchange, "routing_key": stray.routing_key, "code": code, "reason": text}
             log.warning("a message was returned", extra=extra)
         # Or nobody is told of the next one.
-        lane.take_settled()
+        codec.take_settled()
 
     def _why(self) -> str:
         """Why messages may not be confirmed at present; empty if nothing is known."""

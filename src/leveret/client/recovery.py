@@ -12,6 +12,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 
+from leveret.client.backoff import backoff_s, spread_s
+
 __all__ = ["Recovery", "State"]
 
 # A connection that lasted this long was a good one.
@@ -82,8 +84,7 @@ class Recovery:
         return 0.0 if place else self._pause(rounds - 1 + self._flaps, now)
 
     def _pause(self, rounds: int, now: float) -> float | None:
-        longest = min(self._backoff_max_s, self._backoff_min_s * 2.0 ** min(rounds, 30))
-        pause = longest * (0.5 + self._random() / 2)
+        pause = spread_s(backoff_s(self._backoff_min_s, self._backoff_max_s, rounds + 1), self._random())
         if self._tries_until is None:
             return pause
         # The last attempt is when the time is over.

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from leveret.client.channel import Channel
 from leveret.client.deadline import within
 from leveret.client.errors import ClientClosed, ClientError, DeadlineExceeded, Refused, Unroutable, again
+from leveret.core.client.channel_codec import ChannelCodec
 from leveret.core.client.delivery import Delivery
-from leveret.core.client.lane import Lane
 from leveret.core.client.outgoing import MANDATORY, Outgoing, make_address
+from leveret.core.codec.names import name_octets
 
 if TYPE_CHECKING:
     from leveret.client.connection import Connection
@@ -46,11 +47,11 @@ class Resender:
         async with self._turn:
             channel = await self._opened(deadline_s)
             message_id = delivery.message_id or ""
-            octets = message_id.encode("utf-8", "surrogateescape")
+            octets = name_octets(message_id)
             outgoing = Outgoing(make_address(exchange, key), raw, delivery.body, octets, MANDATORY)
             self._answered = asyncio.get_running_loop().create_future()
             try:
-                channel.lane.publish(outgoing)
+                channel.codec.publish(outgoing)
                 await self._answered
             except BaseException:
                 # A late answer must not be taken for the next one's.
@@ -58,7 +59,7 @@ class Resender:
                 raise
             finally:
                 self._answered = None
-            strays = channel.lane.take_strays()
+            strays = channel.codec.take_strays()
             if strays or outgoing.is_returned:
                 code, text = (outgoing.reply_code, outgoing.reply_text) if not strays else strays[0][:2]
                 words = text.decode("utf-8", "replace")
@@ -74,13 +75,13 @@ class Resender:
             except BaseException:
                 channel.give_up(ClientClosed("nobody needs it any more"))
                 raise
-            channel.lane.owner = self._on_answer
+            channel.codec.owner = self._on_answer
             channel.on_end(self._on_end)
             self._channel = channel
         return self._channel
 
-    def _on_answer(self, lane: Lane) -> None:
-        settled = lane.take_settled()
+    def _on_answer(self, codec: ChannelCodec) -> None:
+        settled = codec.take_settled()
         if settled and self._answered is not None and not self._answered.done():
             self._answered.set_result(settled[-1])
 

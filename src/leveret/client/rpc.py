@@ -32,10 +32,10 @@ from leveret.client.message import encode_body
 from leveret.client.metrics import numbers_of
 from leveret.client.payload import Decoder
 from leveret.client.recovery import State
+from leveret.core.client.channel_codec import ChannelCodec, DeliveryBuffer
 from leveret.core.client.delivery import Delivery
-from leveret.core.client.lane import Lane, Sink
 from leveret.core.client.outgoing import MANDATORY, Outgoing, make_address
-from leveret.core.properties import encode_properties
+from leveret.core.codec.properties import encode_properties
 
 if TYPE_CHECKING:
     from leveret.client.connection import Connection
@@ -286,14 +286,14 @@ class _Line:
         self.channel = channel
         self._counters = counters
         self._waiting: dict[str, asyncio.Future[Delivery]] = {}
-        self._sink = Sink(b"leveret-replies")
-        self._sink.wake = self._replied
-        channel.lane.owner = self._answered
+        self._delivery_buffer = DeliveryBuffer(b"leveret-replies")
+        self._delivery_buffer.wake = self._replied
+        channel.codec.owner = self._answered
         channel.on_end(self.end)
 
     async def open(self) -> None:
         await self.channel.confirm()
-        await self.channel.consume(DIRECT, self._sink, no_ack=True)
+        await self.channel.consume(DIRECT, self._delivery_buffer, no_ack=True)
 
     async def ask(self, question: Outgoing) -> Delivery:
         link = self.channel.link
@@ -304,16 +304,16 @@ class _Line:
         reply: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
         self._waiting[name] = reply
         question.owner = reply
-        self.channel.lane.publish(question)
+        self.channel.codec.publish(question)
         try:
             return await reply
         finally:
             del self._waiting[name]
-            self.channel.lane.forget(question)
+            self.channel.codec.forget(question)
 
-    def _answered(self, lane: Lane) -> None:
+    def _answered(self, codec: ChannelCodec) -> None:
         """The broker has taken questions, or not. That it took one needs no answer: the other side gives that."""
-        for question in lane.take_settled():
+        for question in codec.take_settled():
             reply: asyncio.Future[Delivery] = question.owner
             if reply.done() or question.is_confirmed:
                 continue
@@ -324,10 +324,10 @@ class _Line:
                 reply.set_exception(Unroutable(*where, question.reply_code, text, name))
             else:
                 reply.set_exception(Refused(*where, name))
-        lane.take_strays()
+        codec.take_strays()
 
     def _replied(self) -> None:
-        items = self._sink.items
+        items = self._delivery_buffer.items
         while items:
             delivery = items.popleft()
             reply = self._waiting.get(delivery.correlation_id or "")
@@ -337,7 +337,7 @@ class _Line:
             reply.set_result(delivery)
 
     def end(self, reason: ClientError) -> None:
-        self.channel.lane.abandon()
+        self.channel.codec.abandon()
         for reply in self._waiting.values():
             if not reply.done():
                 reply.set_exception(again(reason))

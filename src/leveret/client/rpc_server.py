@@ -23,10 +23,11 @@ from leveret.client.link import Link
 from leveret.client.message import encode_body
 from leveret.client.payload import Decoder, Undecodable
 from leveret.client.rpc import DIRECT, ERROR_HEADER, ERROR_TEXT_HEADER
+from leveret.core.client.channel_codec import ChannelCodec
 from leveret.core.client.delivery import Delivery
-from leveret.core.client.lane import Lane
 from leveret.core.client.outgoing import MANDATORY, Outgoing, make_address
-from leveret.core.properties import encode_properties
+from leveret.core.codec.names import name_octets
+from leveret.core.codec.properties import encode_properties
 
 if TYPE_CHECKING:
     from leveret.client.connection import Connection
@@ -139,14 +140,14 @@ class RpcServer:
 
     async def _prepare(self, channel: Channel) -> dict[str, Any]:
         await channel.confirm()
-        channel.lane.owner = _settle_replies
-        channel.on_end(lambda reason: self._fail_replies(channel.lane, reason))
+        channel.codec.owner = _settle_replies
+        channel.on_end(lambda reason: self._fail_replies(channel.codec, reason))
         if channel.link is not self._link:
             self._link, self._refused_bytes = channel.link, None
         return {}
 
-    def _fail_replies(self, lane: Lane, reason: ClientError) -> None:
-        lost = lane.abandon()
+    def _fail_replies(self, codec: ChannelCodec, reason: ClientError) -> None:
+        lost = codec.abandon()
         if isinstance(reason, ChannelClosed) and (reason.code, reason.method) == (PRECONDITION_FAILED, "basic.publish"):
             # It does not say which one was too large. The largest was, then; one without a body is not what it means.
             largest = max((len(reply.body) for reply in lost), default=0)
@@ -225,8 +226,8 @@ class RpcServer:
         return body, content_type
 
     async def _reply(self, request: Delivery, body: bytes, content_type: str | None, headers: dict[str, Any]) -> None:
-        lane: Lane = request.lane
-        if not lane.is_open:
+        codec: ChannelCodec = request.codec
+        if not codec.is_open:
             # It comes again, and so will the answer.
             return
         identity = request.correlation_id or request.message_id or ""
@@ -238,7 +239,7 @@ class RpcServer:
         reply_to = request.reply_to or ""
         bits = 0 if reply_to.startswith(DIRECT) else MANDATORY
         address = make_address("", reply_to)
-        lane.publish(Outgoing(address, raw, body, identity.encode("utf-8", "surrogateescape"), bits, taken))
+        codec.publish(Outgoing(address, raw, body, name_octets(identity), bits, taken))
         try:
             is_taken = await taken
         except ClientError as error:
@@ -262,8 +263,8 @@ def _settle(request: Delivery, failed: bool) -> None:
         log.info("a request will come again", extra={"message_id": request.message_id})
 
 
-def _settle_replies(lane: Lane) -> None:
-    for reply in lane.take_settled():
+def _settle_replies(codec: ChannelCodec) -> None:
+    for reply in codec.take_settled():
         if reply.owner is not None and not reply.owner.done():
             reply.owner.set_result(reply.is_confirmed)
-    lane.take_strays()
+    codec.take_strays()

@@ -1,6 +1,6 @@
 """Reading a stream: messages in their order, from any place, and on from there after a lost connection.
 
-    async with connection.stream("orders", offset="first", consumer="ledger", store=store) as stream:
+    async with connection.stream("orders", offset="first", consumer="queue log", store=store) as stream:
         async for message in stream:
             print(message.offset, message.body)
 

@@ -7,6 +7,7 @@ lets us: Leveret answers the question, with RabbitMQ we look at the end of the s
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from datetime import datetime
 from typing import Any
@@ -15,9 +16,20 @@ from leveret.client.channel import Channel
 from leveret.client.deadline import within
 from leveret.client.errors import ClientError
 from leveret.client.link import Link
-from leveret.core.client.lane import Sink
+from leveret.core.client.channel_codec import DeliveryBuffer
+from leveret.core.client.delivery import Delivery
 
-__all__ = ["OFFSET", "NotAStream", "Start", "ask", "check_start", "is_leveret", "resolve"]
+__all__ = [
+    "OFFSET",
+    "NotAStream",
+    "Start",
+    "answered",
+    "ask",
+    "ask_producers",
+    "check_start",
+    "is_leveret",
+    "resolve",
+]
 
 OFFSET = "x-stream-offset"
 Start = str | int | datetime
@@ -49,7 +61,8 @@ def check_start(start: Start) -> Start:
 
 
 def is_leveret(link: Link) -> bool:
-    return link.server_properties.get("product") == "Leveret"
+    # The product may be announced as RabbitMQ, this property is Leveret's alone.
+    return "leveret_version" in link.server_properties
 
 
 async def resolve(channel: Channel, stream: str, start: Start) -> int | None:
@@ -63,16 +76,35 @@ async def resolve(channel: Channel, stream: str, start: Start) -> int | None:
 
 async def ask(link: Link, stream: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """What Leveret says to `x-stream-query` with these arguments, see docs/streams.md."""
+    return (await _answer(link, stream, arguments)).headers
+
+
+async def ask_producers(link: Link, stream: str, prefix: str) -> dict[str, int]:
+    """The last publishing ids of producers whose names begin so; of Leveret only. ChannelClosed with 404 or 406 if
+    there is no such stream."""
+    answer = await _answer(link, stream, {OFFSET: "first", "x-stream-producers": prefix})
+    found: dict[str, int] = json.loads(answer.body)
+    return found
+
+
+async def _answer(link: Link, stream: str, arguments: dict[str, Any]) -> Delivery:
+    asking = {**arguments, "x-stream-query": True}
+    answer = await answered(link, stream, asking, f"asking for the offsets of {stream!r}")
+    offset_of(answer.headers)
+    return answer
+
+
+async def answered(link: Link, queue: str, arguments: dict[str, Any], doing: str) -> Delivery:
+    """The one message that Leveret sends to a consumer that asks something."""
     channel = await Channel.open(link, ANSWER_S)
     try:
         # A queue that is no stream would deliver instead of answering: then one message, and it goes back.
         await channel.prefetch(1)
-        sink, come = _sink(b"leveret-question")
-        await channel.consume(stream, sink, arguments={**arguments, "x-stream-query": True})
-        await within(ANSWER_S, f"asking for the offsets of {stream!r}", _some(channel, sink, come))
-        headers: dict[str, Any] = sink.items[0].headers
-        offset_of(headers)
-        return headers
+        delivery_buffer, come = _delivery_buffer(b"leveret-question")
+        await channel.consume(queue, delivery_buffer, arguments=arguments)
+        await within(ANSWER_S, doing, _some(channel, delivery_buffer, come))
+        answer: Delivery = delivery_buffer.items[0]
+        return answer
     finally:
         await channel.close()
 
@@ -86,50 +118,50 @@ async def _look(link: Link, stream: str, start: Start) -> int:
     channel = await Channel.open(link, ANSWER_S)
     try:
         await channel.prefetch(PROBE_PREFETCH)
-        sink, come = _sink(b"leveret-look")
-        await channel.consume(stream, sink, arguments={OFFSET: "last"})
+        delivery_buffer, come = _delivery_buffer(b"leveret-look")
+        await channel.consume(stream, delivery_buffer, arguments={OFFSET: "last"})
         try:
             async with asyncio.timeout(EMPTY_S):
-                await _some(channel, sink, come)
+                await _some(channel, delivery_buffer, come)
         except TimeoutError:
             # Its message count cannot be asked instead: that may still be 0 when messages are confirmed.
             return 0
-        first = int(sink.items[0].headers[OFFSET])
-        last = await _end_of(channel, sink, come)
+        first = int(delivery_buffer.items[0].headers[OFFSET])
+        last = await _end_of(channel, delivery_buffer, come)
         return first if start == "last" else last + 1
     finally:
         await channel.close()
 
 
-async def _end_of(channel: Channel, sink: Sink, come: asyncio.Event) -> int:
+async def _end_of(channel: Channel, delivery_buffer: DeliveryBuffer, come: asyncio.Event) -> int:
     """Where the stream ends at present. Somebody may be publishing all the time: then any moment is as good."""
     loop = asyncio.get_running_loop()
     until = loop.time() + LOOK_S
     last = 0
     while loop.time() < until:
-        if sink.items:
-            newest = sink.items[-1]
+        if delivery_buffer.items:
+            newest = delivery_buffer.items[-1]
             last = int(newest.headers[OFFSET])
             newest.ack(multiple=True)
-            sink.items.clear()
+            delivery_buffer.items.clear()
         come.clear()
         try:
             async with asyncio.timeout(QUIET_S):
-                await _some(channel, sink, come)
+                await _some(channel, delivery_buffer, come)
         except TimeoutError:
             break
     return last
 
 
-def _sink(tag: bytes) -> tuple[Sink, asyncio.Event]:
-    sink, come = Sink(tag), asyncio.Event()
-    sink.wake = come.set
-    return sink, come
+def _delivery_buffer(tag: bytes) -> tuple[DeliveryBuffer, asyncio.Event]:
+    delivery_buffer, come = DeliveryBuffer(tag), asyncio.Event()
+    delivery_buffer.wake = come.set
+    return delivery_buffer, come
 
 
-async def _some(channel: Channel, sink: Sink, come: asyncio.Event) -> None:
+async def _some(channel: Channel, delivery_buffer: DeliveryBuffer, come: asyncio.Event) -> None:
     channel.on_end(lambda reason: come.set())
-    while not sink.items:
+    while not delivery_buffer.items:
         channel.check()
         come.clear()
         await come.wait()

@@ -1,8 +1,8 @@
 """A place at a queue that lasts: channels come and go beneath it, and each new one consumes again.
 
-Owns the channel, the sink in which deliveries gather, and those who wait for one. Knows nothing of what is done with
-deliveries; the consumer does. Deliveries that still wait when their channel goes are dropped, because the broker
-delivers them again."""
+Owns the channel, the delivery buffer in which deliveries gather, and those who wait for one. Knows nothing of what is
+done with deliveries; the consumer does. Deliveries that still wait when their channel goes are dropped, because the
+broker delivers them again."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from leveret.client.backoff import backoff_s, spread_s
 from leveret.client.channel import Channel
-from leveret.client.consumer_options import ConsumerOptions
+from leveret.client.consumer_options import PREFETCH, PREFETCH_MAX, ConsumerOptions
 from leveret.client.errors import (
     ChannelClosed,
     ClientClosed,
@@ -31,8 +32,9 @@ from leveret.client.errors import (
 )
 from leveret.client.link import Link
 from leveret.client.topology.handle import QueueHandle
+from leveret.core.client.channel_codec import DeliveryBuffer
 from leveret.core.client.delivery import Delivery
-from leveret.core.client.lane import Sink
+from leveret.core.codec.names import name_octets
 
 if TYPE_CHECKING:
     from leveret.client.connection import Connection
@@ -70,9 +72,9 @@ class Subscription:
         self._queue = queue
         self.options = options
         self.name = f"consumer of {self.queue_name!r}"
-        self._tag = options.tag.encode("utf-8", "surrogateescape")
+        self._tag = name_octets(options.tag)
         self._channel: Channel | None = None
-        self._sink = self._new_sink()
+        self._delivery_buffer = self._new_delivery_buffer()
         self._totals = Totals()
         self._is_consuming = False
         # Between a successful start and the end.
@@ -82,8 +84,9 @@ class Subscription:
         self.ended_by: ClientError | None = None
         # Who waits for a delivery, the first first.
         self._waiters: deque[asyncio.Future[bool]] = deque()
-        self._turn_size = max(1, min(TURN_MAX, options.prefetch // 2 if options.prefetch else TURN_MAX))
-        self._turn = self._turn_size
+        self.prefetch = 0
+        self._turn_size = self._turn = TURN_MAX
+        self.ask_for(PREFETCH if options.prefetch is None else options.prefetch)
         self._held: Link | None = None
         self._is_leaving = False
         # One at a time asks the broker: a start, a restore or a retry.
@@ -95,6 +98,11 @@ class Subscription:
         self.numbers: Callable[[], dict[str, float]] = dict
         # What else has to end when the connection does.
         self.when_stopped: Callable[[ClientError], Awaitable[None]] | None = None
+
+    def ask_for(self, prefetch: int) -> None:
+        """So many are to be prefetched at least; from the next start on."""
+        self.prefetch = max(self.prefetch, min(prefetch, PREFETCH_MAX))
+        self._turn_size = self._turn = max(1, min(TURN_MAX, self.prefetch // 2 if self.prefetch else TURN_MAX))
 
     @property
     def queue_name(self) -> str:
@@ -118,7 +126,7 @@ class Subscription:
         if self._turn <= 0 or self.is_over:
             return None
         self._turn -= 1
-        delivery: Delivery | None = self._sink.take()
+        delivery: Delivery | None = self._delivery_buffer.take()
         if self._held is not None:
             self._read_again()
         return delivery
@@ -140,12 +148,12 @@ class Subscription:
 
     def give_back(self, deliveries: Sequence[Delivery]) -> None:
         """They were taken, and nobody wants them yet: they are handed out again, as the next ones."""
-        sink, channel = self._sink, self._channel
+        delivery_buffer, channel = self._delivery_buffer, self._channel
         for delivery in reversed(deliveries):
-            if channel is not None and delivery.lane is channel.lane and not delivery.is_stale:
-                sink.items.appendleft(delivery)
-                if sink.counts_bytes:
-                    sink.waiting_bytes += len(delivery.body)
+            if channel is not None and delivery.codec is channel.codec and not delivery.is_stale:
+                delivery_buffer.items.appendleft(delivery)
+                if delivery_buffer.counts_bytes:
+                    delivery_buffer.waiting_bytes += len(delivery.body)
         self._wake()
 
     async def _arrival(self, until: float | None) -> bool:
@@ -170,7 +178,7 @@ class Subscription:
 
     def _wake(self) -> None:
         """Deliveries came: as many as there are of those who wait may look."""
-        waiting = len(self._sink.items)
+        waiting = len(self._delivery_buffer.items)
         if self.options.is_unbounded and self._held is None and not self._is_leaving:
             self._hold_if_full(waiting)
         while waiting > 0 and self._waiters:
@@ -194,7 +202,7 @@ class Subscription:
 
     def _hold_if_full(self, waiting: int) -> None:
         options = self.options
-        if waiting < options.waiting_max and self._sink.waiting_bytes < options.waiting_bytes_max:
+        if waiting < options.waiting_max and self._delivery_buffer.waiting_bytes < options.waiting_bytes_max:
             return
         if self._channel is not None:
             self._held = self._channel.link
@@ -204,8 +212,8 @@ class Subscription:
     def _read_again(self) -> None:
         options = self.options
         if (
-            len(self._sink.items) <= options.waiting_max * LOW_SHARE
-            and self._sink.waiting_bytes <= options.waiting_bytes_max * LOW_SHARE
+            len(self._delivery_buffer.items) <= options.waiting_max * LOW_SHARE
+            and self._delivery_buffer.waiting_bytes <= options.waiting_bytes_max * LOW_SHARE
         ):
             self._let_go()
 
@@ -252,7 +260,7 @@ class Subscription:
             options = self.options
             await channel.consume(
                 self.queue_name,
-                self._sink,
+                self._delivery_buffer,
                 no_ack=options.no_ack,
                 exclusive=options.exclusive,
                 arguments=dict(options.arguments),
@@ -266,38 +274,38 @@ class Subscription:
     async def _open_channel(self, link: Link) -> Channel:
         channel = await Channel.open(link, self._connection.options.deadline_s)
         try:
-            if self.options.prefetch and not self.options.no_ack:
-                await channel.prefetch(self.options.prefetch)
+            if (self.prefetch or self.options.prefetch_size) and not self.options.no_ack:
+                await channel.prefetch(self.prefetch, self.options.prefetch_size)
         except BaseException:
             channel.give_up(ClientClosed("the consumer was not started"))
             raise
         self._forget_channel()
         self._channel = channel
-        self._sink = self._new_sink()
+        self._delivery_buffer = self._new_delivery_buffer()
         channel.on_end(partial(self._on_channel_end, channel))
         return channel
 
-    def _new_sink(self) -> Sink:
-        sink = Sink(self._tag)
-        sink.wake = self._wake
-        sink.counts_bytes = self.options.is_unbounded
-        return sink
+    def _new_delivery_buffer(self) -> DeliveryBuffer:
+        delivery_buffer = DeliveryBuffer(self._tag)
+        delivery_buffer.wake = self._wake
+        delivery_buffer.counts_bytes = self.options.is_unbounded
+        return delivery_buffer
 
     def _forget_channel(self) -> None:
-        """What it counted is kept; what waits in its sink is dropped, and comes again."""
-        channel, sink, totals = self._channel, self._sink, self._totals
+        """What it counted is kept; what waits in its delivery buffer is dropped, and comes again."""
+        channel, delivery_buffer, totals = self._channel, self._delivery_buffer, self._totals
         self._let_go()
         self._is_consuming = False
         self._channel = None
-        totals.received += sink.received_total
-        totals.redelivered += sink.redelivered_total
-        totals.dropped += len(sink.items)
+        totals.received += delivery_buffer.received_total
+        totals.redelivered += delivery_buffer.redelivered_total
+        totals.dropped += len(delivery_buffer.items)
         if channel is not None:
-            totals.acked += channel.lane.acked_total
-            totals.nacked += channel.lane.nacked_total
+            totals.acked += channel.codec.acked_total
+            totals.nacked += channel.codec.nacked_total
             # It may have been given up, and not be over for the broker.
-            channel.lane.sinks.pop(sink.tag, None)
-        self._sink = self._new_sink()
+            channel.codec.delivery_buffers.pop(delivery_buffer.tag, None)
+        self._delivery_buffer = self._new_delivery_buffer()
 
     def _give_up_channel(self) -> None:
         channel = self._channel
@@ -312,7 +320,7 @@ class Subscription:
         if channel is not self._channel or self.is_over:
             return
         self._is_consuming = False
-        channel.lane.sinks.pop(self._sink.tag, None)
+        channel.codec.delivery_buffers.pop(self._delivery_buffer.tag, None)
         self._connection.topology.doubt(self._queue)
         self._fell(ConsumerCancelled(self.queue_name, "the broker cancelled it: the queue was deleted or has moved"))
 
@@ -341,13 +349,12 @@ class Subscription:
         """Until it consumes again, or has tried for long enough over a connection that is open."""
         options = self._connection.options
         longest = min(PAUSE_MAX_S, options.backoff_max_s)
-        pause, tried_s = options.backoff_min_s, 0.0
+        tries, tried_s = 0, 0.0
         while not self.is_over and not self._is_consuming:
-            # A random part of it, so that a crowd does not come back at once.
-            nap = min(pause * (0.5 + random.random() / 2), max(0.0, self.options.retry_for_s - tried_s))
-            await asyncio.sleep(nap)
+            tries += 1
+            pause = spread_s(backoff_s(options.backoff_min_s, longest, tries), random.random())
+            await asyncio.sleep(nap := min(pause, max(0.0, self.options.retry_for_s - tried_s)))
             tried_s += nap
-            pause = min(longest, pause * 2)
             began = self._loop.time()
             try:
                 await self._subscribe(await self._connection.ready())
@@ -431,7 +438,7 @@ class Subscription:
         if channel is not None and channel.is_open and was_consuming:
             self._is_consuming = False
             with contextlib.suppress(ClientError):
-                await channel.cancel(self._sink, deadline_s)
+                await channel.cancel(self._delivery_buffer, deadline_s)
 
     async def close(self, deadline_s: float) -> None:
         """Everything that was not settled goes back into the queue."""
@@ -461,31 +468,31 @@ class Subscription:
     @property
     def delivered(self) -> int:
         """How many were handed out."""
-        sink, totals = self._sink, self._totals
-        return int(totals.received - totals.dropped + sink.received_total - len(sink.items))
+        delivery_buffer, totals = self._delivery_buffer, self._totals
+        return int(totals.received - totals.dropped + delivery_buffer.received_total - len(delivery_buffer.items))
 
     @property
     def waiting(self) -> int:
-        return len(self._sink.items)
+        return len(self._delivery_buffer.items)
 
     @property
     def redelivered(self) -> int:
-        return int(self._totals.redelivered + self._sink.redelivered_total)
+        return int(self._totals.redelivered + self._delivery_buffer.redelivered_total)
 
     @property
     def acked(self) -> int:
-        return int(self._totals.acked + (0 if self._channel is None else self._channel.lane.acked_total))
+        return int(self._totals.acked + (0 if self._channel is None else self._channel.codec.acked_total))
 
     @property
     def nacked(self) -> int:
-        return int(self._totals.nacked + (0 if self._channel is None else self._channel.lane.nacked_total))
+        return int(self._totals.nacked + (0 if self._channel is None else self._channel.codec.nacked_total))
 
     @property
     def in_hand(self) -> int:
         """Handed out, not settled, and still to be settled: those of a channel that is gone are not."""
         if self._channel is None or self.options.no_ack:
             return 0
-        return int(self._channel.lane.unsettled_count) - len(self._sink.items)
+        return int(self._channel.codec.unsettled_count) - len(self._delivery_buffer.items)
 
 
 def _too_late(waiter: asyncio.Future[bool]) -> None:

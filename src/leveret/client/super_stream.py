@@ -10,11 +10,11 @@ from collections.abc import Generator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from leveret.client.channel import Channel
-from leveret.client.errors import ChannelClosed, ClientClosed
+from leveret.client.errors import ClientClosed
+from leveret.client.partitions import find_partitions
 from leveret.client.stream import Stream, StreamMessage
-from leveret.core.field_types import Table
-from leveret.core.murmur3 import murmur3_32
+from leveret.core.codec.field_types import Table
+from leveret.core.codec.murmur3 import murmur3_32
 from leveret.wire.exchange_methods import ExchangeDeclare
 from leveret.wire.queue_methods import QueueBind, QueueDeclare
 
@@ -26,7 +26,6 @@ __all__ = ["SuperStream", "declare_super_stream", "partition_key"]
 PARTITIONS_MAX = 1000
 # That of the stream clients of Java, .NET and Go, and of Leveret's exchange type x-super-stream.
 SEED = 104729
-NOT_FOUND = 404
 
 
 def partition_key(key: str | bytes, partitions: int) -> str:
@@ -73,9 +72,9 @@ class SuperStream:
         partitions: int | Sequence[str] | None = None,
         **options: Any,
     ) -> None:
-        """`partitions` are their names, or how many of `name-0`, `name-1` ... there are; by default it is looked how
-        many. The options are those of a stream; with `single_active` the readers with the consumer's name share the
-        partitions out (Leveret)."""
+        """`partitions` are their names, or how many of `name-0`, `name-1` ... there are; by default Leveret is asked
+        for them, and with other brokers they must be given. The options are those of a stream; with `single_active`
+        the readers with the consumer's name share the partitions out (Leveret)."""
         self.name = name
         self._connection = connection
         self._partitions = partitions
@@ -118,19 +117,7 @@ class SuperStream:
             if isinstance(given, str) or not given:
                 raise ValueError("partitions must be a number or a list of names")
             return list(given)
-        found: list[str] = []
-        channel: Channel = await self._connection.channel()
-        try:
-            while len(found) < PARTITIONS_MAX:
-                name = f"{self.name}-{len(found)}"
-                await channel.call(QueueDeclare(name, passive=True))
-                found.append(name)
-        except ChannelClosed as error:
-            if error.code != NOT_FOUND or not found:
-                raise
-        finally:
-            await channel.close()
-        return found
+        return list(await find_partitions(await self._connection.ready(), self.name))
 
     def __aiter__(self) -> SuperStream:
         return self

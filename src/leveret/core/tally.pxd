@@ -1,9 +1,9 @@
 cimport cython
 
-from leveret.core.channel cimport Channel
-from leveret.core.contract cimport Queue
-from leveret.core.intake cimport Intake
-from leveret.core.queue cimport ClassicQueue
+from leveret.core.connection.channel cimport Channel
+from leveret.core.queue.contract cimport Queue
+from leveret.core.connection.publish_path cimport PublishPath
+from leveret.core.queue.classic_queue cimport ClassicQueue
 from leveret.core.stream.queue cimport StreamQueue
 
 
@@ -31,6 +31,7 @@ cdef class QueueTally:
     cdef readonly unsigned long long purged
     cdef readonly unsigned long long withdrawn
     cdef readonly unsigned long long expired
+    cdef readonly unsigned long long quarantined
     cdef readonly unsigned long long dropped
     cdef readonly unsigned long long limited
     cdef readonly unsigned long long refused
@@ -74,7 +75,7 @@ cdef class ChannelTally:
     cdef readonly unsigned long long ack
     cdef readonly unsigned long long rejected
 
-    @cython.locals(intake=Intake)
+    @cython.locals(publish_path=PublishPath)
     cpdef object add(self, Channel channel)
     cpdef object merge(self, ChannelTally other)
 

@@ -4,7 +4,7 @@ The data plane counts each event once, at the queue and at the channel where it 
 ask for. Of one object, of all there are, or of those that are gone: a sum that gets everything before it goes never
 becomes less. Runs over ten thousand queues at a time, hence in C."""
 
-from leveret.core.queue import ClassicQueue
+from leveret.core.queue.classic_queue import ClassicQueue
 from leveret.core.stream.queue import StreamQueue
 
 DELIVERIES = ("deliver", "deliver_no_ack", "get", "get_no_ack", "get_empty", "redeliver", "ack")
@@ -39,6 +39,8 @@ class QueueTally:
         # By the broker itself, to put them elsewhere.
         self.withdrawn = 0
         self.expired = 0
+        # What damaged or unreadable records have.
+        self.quarantined = 0
         # For others, because the queue was full, and for having been handed out too often.
         self.dropped = 0
         self.limited = 0
@@ -64,8 +66,10 @@ class QueueTally:
         self.ready_bytes += queue.ready_bytes_total()
         self.unacked += queue.unacked_count
         self.unacked_bytes += queue.unacked_bytes
+        self.quarantined += queue.quarantined_total
         if queue.delays is not None:
             self.delayed += queue.delays.slots.count
+            self.quarantined += queue.delays.quarantined_total
         self.publish += queue.published_total
         self.deliver += queue.delivered_total - queue.handed_total - queue.got_total
         self.deliver_no_ack += queue.handed_total - queue.got_no_ack_total
@@ -113,6 +117,7 @@ class QueueTally:
         self.purged += other.purged
         self.withdrawn += other.withdrawn
         self.expired += other.expired
+        self.quarantined += other.quarantined
         self.dropped += other.dropped
         self.limited += other.limited
         self.refused += other.refused
@@ -176,19 +181,19 @@ class ChannelTally:
         self.rejected = 0
 
     def add(self, channel):
-        intake = channel.intake
-        intake.flush_sizes()
+        publish_path = channel.publish_path
+        publish_path.flush_sizes()
         self.channels += 1
         self.consumers += len(channel.consumers)
-        self.publishers += intake.published_total > 0
+        self.publishers += publish_path.published_total > 0
         self.unacked += channel.unacked.count
-        self.publish += intake.published_total
-        self.publish_confirm += intake.publish_seq
-        self.confirm += intake.confirmed_total
-        self.routed += intake.routed_total
-        self.return_unroutable += intake.returned_total
-        self.drop_unroutable += intake.dropped_total
-        self.refused += intake.refused_total
+        self.publish += publish_path.published_total
+        self.publish_confirm += publish_path.publish_seq
+        self.confirm += publish_path.confirmed_total
+        self.routed += publish_path.routed_total
+        self.return_unroutable += publish_path.returned_total
+        self.drop_unroutable += publish_path.dropped_total
+        self.refused += publish_path.refused_total
         self.deliver += channel.delivered_total - channel.handed_total - channel.got_total
         self.deliver_no_ack += channel.handed_total - channel.got_no_ack_total
         self.get += channel.got_total

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leveret.broker.limits import NodeLimits
-from leveret.broker.login import AuthSettings
-from leveret.broker.token_keys import read_pem
-from leveret.broker.tokens import TokenSettings
+from leveret.auth.login import AuthSettings
+from leveret.auth.node_limits import NodeLimits
+from leveret.auth.token_keys import read_pem
+from leveret.auth.tokens import TokenSettings
 from leveret.errors import ConfigError
 from leveret.node.config.settings import Settings
 
@@ -21,6 +21,7 @@ def auth_settings(settings: Settings) -> AuthSettings:
         loopback_users=auth.loopback_users,
         failures_max=auth.failures_max,
         password_hash=auth.password_hash,
+        suspends_on_damage=auth.damaged_catalog == "suspend",
         tokens=_token_settings(settings) if auth.tokens.enabled else None,
     )
 
@@ -53,4 +54,5 @@ def _read_key(kid: str, path: str) -> str:
 
 
 def node_limits(settings: Settings) -> NodeLimits:
-    return NodeLimits(settings.limits.connections_max, settings.limits.channels_max)
+    """Every limit that the broker counts is set in [limits] by the same name."""
+    return NodeLimits(**{name: getattr(settings.limits, name) for name in NodeLimits.__struct_fields__})

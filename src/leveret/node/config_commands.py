@@ -27,7 +27,7 @@ def config() -> None:
 @_config
 def check(config: Path | None) -> None:
     """Say everything that is wrong: exit status 0 if nothing is, else 1."""
-    from leveret.node.config.checks import check_files
+    from leveret.node.config.checks import check_files, exposed_files
 
     problems: list[str] = []
     try:
@@ -41,6 +41,8 @@ def check(config: Path | None) -> None:
         click.echo(problem)
     if problems:
         sys.exit(1)
+    for line in exposed_files(loaded):
+        click.echo(f"warning: {line}", err=True)
     files = ", ".join(str(path) for path in configuration_files(config))
     click.echo(f"the configuration is good: {files or 'no file, so defaults and the environment'}")
 

@@ -8,20 +8,22 @@ import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leveret.broker.browsing import Browsing
-from leveret.broker.dead_letters import DeadLetters
 from leveret.broker.definitions import DefinitionService
 from leveret.broker.parameters import ParameterService
-from leveret.broker.route_trace import RouteTrace
 from leveret.broker.streams import StreamService
-from leveret.broker.taps import Taps
 from leveret.broker.users import UserService
 from leveret.broker.vhosts import VhostService
 from leveret.errors import StartupError
 from leveret.management.api.table import make_table
+from leveret.management.http.pages import read_pages
 from leveret.management.http.server import HttpServer
+from leveret.management.http.sessions import Sessions
 from leveret.management.services import ServedCertificate, Services
 from leveret.node.sockets import bound, bound_path, is_too_long
+from leveret.operations.browsing import Browsing
+from leveret.operations.dead_letters import DeadLetters
+from leveret.operations.route_trace import RouteTrace
+from leveret.operations.taps import Taps
 from leveret.runtime.log import get_logger
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def services_of(node: Node) -> Services:
     settings = node.settings
     users = UserService(node.broker)
     streams = StreamService(node.broker, node.topology)
-    browsing = Browsing(node.broker, streams, node.checkouts)
+    browsing = Browsing(node.broker, streams, node.http_leases)
     return Services(
         broker=node.broker,
         topology=node.topology,
@@ -49,7 +51,7 @@ def services_of(node: Node) -> Services:
         parameters=ParameterService(node.broker),
         definitions=DefinitionService(node.broker, users),
         publishing=node.publishing,
-        checkouts=node.checkouts,
+        http_leases=node.http_leases,
         audit=node.audit,
         browsing=browsing,
         pauses=node.pauses,
@@ -57,7 +59,12 @@ def services_of(node: Node) -> Services:
         taps=Taps(node.broker),
         route_trace=RouteTrace(node.broker),
         statistics=node.statistics,
-        table=make_table(),
+        links=node.links,
+        table=make_table(settings.management.root_aliases),
+        sessions=Sessions(node.broker),
+        pages=read_pages(),
+        schedule=lambda: node.dead_letters.schedule,
+        webhooks=node.dead_letters.webhooks,
         node_name=settings.chosen_node_name,
         listeners=node.listening,
         small_body_bytes_max=settings.management.small_body_bytes_max,
@@ -69,6 +76,7 @@ def services_of(node: Node) -> Services:
         connections_max=lambda: node.settings.limits.connections_max,
         started_at=node.broker.clock.wall(),
         watched=lambda: node.watch,
+        descriptors=node.descriptor_watch,
         certificates=lambda: served_certificates(node),
         in_service=lambda: node.in_service,
     )
@@ -89,6 +97,7 @@ class Management:
         self._task: asyncio.Task[None] | None = None
         self.services = services_of(node)
         self.server = HttpServer(self.services, self.services.table)
+        self._bound(node.settings)
         self.port: int | None = None
         self.host = ""
         node.on_reload.append(self._reload)
@@ -97,13 +106,23 @@ class Management:
         self.services.small_body_bytes_max = settings.management.small_body_bytes_max
         self.services.large_body_bytes_max = settings.management.body_bytes_max
         self.services.audit.resize(settings.management.audit_bytes_max)
+        self._bound(settings)
+
+    def _bound(self, settings: Settings) -> None:
+        """How much, how long and how many at a time."""
+        bounds = settings.management
+        self.services.bodies.limit = bounds.bodies_bytes_max
+        self.services.answers.limit = bounds.answers_bytes_max
+        self.services.sessions.session_s = bounds.session_s
+        self.services.write_deadline_s = bounds.write_deadline_s
+        self.server.connections.bound(bounds.header_deadline_s, bounds.connections_per_address_max)
 
     def open(self) -> None:
         """Raises StartupError."""
-        listen = self._node.settings.listen
+        door = self._node.settings.listen.door("management_")
         try:
-            if listen.management_port != "off":
-                made = bound(listen.host, int(listen.management_port), "the management API")
+            if door is not None:
+                made = bound(*door, "the management API")
                 self._sockets.append(made)
                 self.host, self.port = made.getsockname()[:2]
             path = self._socket_path()
@@ -129,7 +148,9 @@ class Management:
         try:
             await self.server.start()
             for listening in self._sockets:
-                await self.server.listen(listening, self._context(listening))
+                shares = self._node.descriptors
+                share = shares.local if listening.family == socket.AF_UNIX else shares.http
+                await self.server.listen(listening, share, self._context(listening), self._node.proxies)
         except Exception:
             log.exception("the management API could not be started")
 
@@ -156,5 +177,9 @@ class Management:
             listening.close()
         self._sockets.clear()
         if self._path is not None:
-            Path(self._path).unlink(missing_ok=True)
+            try:
+                Path(self._path).unlink(missing_ok=True)
+            except OSError as error:
+                # The next start does it.
+                log.warning("the unix socket cannot be removed", path=self._path, error=error.strerror)
             self._path = None

@@ -13,6 +13,7 @@ from leveret.node.sockets import bound
 from leveret.runtime.log import get_logger
 
 if TYPE_CHECKING:
+    from leveret.node.config.settings import Settings
     from leveret.node.node import Node
 
 log = get_logger(__name__)
@@ -27,9 +28,15 @@ def source_of(node: Node) -> Source:
         identity,
         services.started_at,
         services.watched,
-        lambda: node.reprocessor.moved_total,
+        node.reprocessor,
+        node.dead_letters.webhooks,
         services.certificates,
-        lambda: len(node.checkouts),
+        lambda: len(node.http_leases),
+        node.descriptor_watch,
+        {"http_bodies": services.bodies, "http_answers": services.answers},
+        node.firehoses,
+        node.links,
+        lambda: len(services.sessions),
     )
 
 
@@ -41,12 +48,13 @@ class Metrics:
         self._server: MetricsServer | None = None
         self.port: int | None = None
         self.host = ""
+        node.on_reload.append(self._bound)
 
     def open(self) -> None:
         """Raises StartupError."""
-        listen = self._node.settings.listen
-        if listen.metrics_port != "off":
-            self._socket = bound(listen.host, int(listen.metrics_port), "metrics")
+        door = self._node.settings.listen.door("metrics_")
+        if door is not None:
+            self._socket = bound(*door, "metrics")
             self.host, self.port = self._socket.getsockname()[:2]
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -55,11 +63,18 @@ class Metrics:
 
     async def _serve(self, listening: socket.socket) -> None:
         self._server = MetricsServer(source_of(self._node))
+        self._bound(self._node.settings)
         certificates = self._node.certificates if self._node.settings.listen.metrics_tls else None
         try:
-            await self._server.start_on(listening, None if certificates is None else certificates.front)
+            share = self._node.descriptors.metrics
+            await self._server.start_on(listening, share, None if certificates is None else certificates.front)
         except Exception:
             log.exception("metrics could not be served")
+
+    def _bound(self, settings: Settings) -> None:
+        if self._server is not None:
+            bounds = settings.management
+            self._server.connections.bound(bounds.header_deadline_s, bounds.connections_per_address_max)
 
     async def stop(self) -> None:
         if self._task is not None:

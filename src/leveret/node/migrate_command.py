@@ -72,6 +72,7 @@ def _converted(conf: Path, definitions: Path | None, definitions_out: Path | Non
         import msgspec
 
         from leveret.node.migrate.definitions import adapt, refusals
+        from leveret.node.migrate.headers_bindings import SETTING, needs_setting
 
         adapted, told = adapt(_read_json(definitions), str(definitions))
         findings = [*findings, *told, *refusals(adapted, str(definitions))]
@@ -81,6 +82,8 @@ def _converted(conf: Path, definitions: Path | None, definitions_out: Path | Non
             if parameter["name"] == "cluster_name" and isinstance(parameter.get("value"), str):
                 migration.values.setdefault("cluster_name", parameter["value"])
                 migration.origins.setdefault("cluster_name", [f"global parameter in {definitions}"])
+        if needs_setting(adapted):
+            migration.set(SETTING, True, f"bindings of amq.headers or amq.match in {definitions}")
         if definitions_out is not None:
             migration.set("definitions.path", str(definitions_out.absolute()), str(definitions))
     return as_file(migration, str(conf)), made, findings

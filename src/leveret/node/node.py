@@ -10,17 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from leveret.broker.audit import Audit
+from leveret.auth.audit import Audit
+from leveret.auth.identity import Identity
 from leveret.broker.broker import Broker
-from leveret.broker.checkouts import Checkouts
-from leveret.broker.delayed import Delayed
-from leveret.broker.pauses import Pauses
 from leveret.broker.policies import Policies
-from leveret.broker.publishing import Publishing
+from leveret.broker.product_name import Announced
 from leveret.broker.recovery import recover
-from leveret.broker.reprocess.reprocessor import Reprocessor
-from leveret.broker.reprocess.schedule import Plan, Schedule
-from leveret.broker.statistics.statistics import Statistics
 from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import Topology
 from leveret.catalog import commands
@@ -28,20 +23,35 @@ from leveret.catalog.records import GlobalParameter
 from leveret.errors import LeveretError, StartupError
 from leveret.management.services import Listening
 from leveret.node.auth import auth_settings, node_limits
+from leveret.node.bootstrap import prepare
 from leveret.node.certificates import load_certificates, tls_options
 from leveret.node.config.network import TlsSettings
 from leveret.node.config.settings import Settings
-from leveret.node.first_things import prepare
+from leveret.node.dead_letters import DeadLetterCare
+from leveret.node.descriptor_watch import DescriptorWatch
+from leveret.node.links import NodeLinks
 from leveret.node.management import Management
 from leveret.node.metrics import Metrics
 from leveret.node.reload import changes
 from leveret.node.watch import Watch, watermark_bytes
+from leveret.operations.default_password import DefaultPassword
+from leveret.operations.delayed import Delayed
+from leveret.operations.firehose import Firehoses
+from leveret.operations.http_leases import HttpLeases
+from leveret.operations.paused_queues import Pauses
+from leveret.operations.publishing import Publishing
+from leveret.operations.statistics.statistics import Statistics
+from leveret.routing.headers import IGNORE_X
 from leveret.runtime.clock import Clock
+from leveret.runtime.collector import Collector
+from leveret.runtime.descriptors import DescriptorBudget
 from leveret.runtime.dice import Dice
+from leveret.runtime.listener import Listener, MakeTransport
 from leveret.runtime.memory import memory_limit_bytes
-from leveret.runtime.network import Listener, MakePump, Pump, Switchboard
+from leveret.runtime.network import SocketHub, SocketTransport
+from leveret.runtime.proxy_acceptor import ProxyNetworks
 from leveret.runtime.rolling_file import RollingFile
-from leveret.runtime.tls_pump import TlsDoor
+from leveret.runtime.tls_transport import TlsDoor
 from leveret.session.session import Session
 from leveret.session.settings import SessionSettings
 from leveret.session.stream.session import StreamSession
@@ -62,35 +72,49 @@ class Node:
         self.settings = settings
         # None if nothing listens for TLS.
         self.certificates = load_certificates(settings)
+        # Those whose word about their clients' addresses counts.
+        self.proxies = ProxyNetworks(settings.listen.proxy_networks)
         dice = Dice()
+        self.descriptors = DescriptorBudget()
+        self.descriptors.require_enough()
         self.store = Store(
             Path(settings.chosen_data_dir),
-            StoreSettings(settings.storage.segment_bytes, settings.storage.sync),
+            StoreSettings(settings.storage.segment_bytes, settings.storage.sync, settings.streams.segment_bytes_min),
             dice.number,
         )
         self.broker = Broker(dice, Clock(), self.store, auth_settings(settings))
+        self.broker.announced = Announced(settings.compatibility.product)
         self.broker.limits.node = node_limits(settings)
+        self.broker.exchange_defaults = {IGNORE_X: settings.routing.headers_ignore_x}
         self.audit = Audit(
             self.broker.clock.wall,
-            RollingFile(self.store.root / "audit", "audit", settings.management.audit_bytes_max),
+            RollingFile(self.store.root / "audit", "audit", 0),
+            RollingFile(self.store.root / "audit", "refused", 0),
         )
+        self.audit.resize(settings.management.audit_bytes_max)
         self.broker.audit = self.audit
         self.topology = Topology(self.broker)
         self.super_streams = SuperStreams(self.broker)
+        self.default_password = DefaultPassword(self.broker)
         self.policies = Policies(self.broker)
         self.delayed = Delayed(self.broker)
-        self.reprocessor = Reprocessor(self.broker)
+        self.dead_letters = DeadLetterCare(self.broker, settings)
+        self.reprocessor = self.dead_letters.reprocessor
         self.publishing = Publishing(self.broker, settings.limits.body_bytes_max)
-        self.checkouts = Checkouts(self.broker, self.topology, settings.management.lease_s)
+        self.http_leases = HttpLeases(self.broker, self.topology, settings.management.lease_s)
         self.pauses = Pauses(self.broker)
-        self.schedule = Schedule(self.broker, self.reprocessor, _plan(settings))
+        self.firehoses = Firehoses(self.broker, settings.chosen_node_name)
         self.statistics = Statistics(self.broker, settings.management.sample_interval_s, self._disk_free_bytes)
+        self.descriptor_watch = DescriptorWatch(self.descriptors, self.broker)
         self._session_settings = _session_settings(settings)
         # Called with every reload, by whoever keeps settings of his own or has files to read again; may raise.
         self.on_reload: list[Callable[[Settings], None]] = [lambda chosen: self.reload_tls(chosen.tls)]
+        self.links = NodeLinks(self, self._link_accepted)
         self.management = Management(self)
         self.metrics = Metrics(self)
-        self._board: Switchboard | None = None
+        self._board: SocketHub | None = None
+        # Of this process; managed by whoever runs nothing but the node in it.
+        self.collector = Collector()
         self._listener: Listener | None = None
         self._stream_listener: Listener | None = None
         self._tls_listener: Listener | None = None
@@ -98,7 +122,7 @@ class Node:
         # How many TLS handshakes there were is counted here.
         self.tls_door: TlsDoor | None = None
         # Every accepted connection, those in their handshake included.
-        self._sessions: dict[Pump, Session | StreamSession] = {}
+        self._sessions: dict[SocketTransport, Session | StreamSession] = {}
         # Set by the last of them when the node stops.
         self._drained: asyncio.Event | None = None
         self._watch: Watch | None = None
@@ -113,7 +137,7 @@ class Node:
         the node is to run on."""
         loop = asyncio.get_running_loop()
         self.failure = loop.create_future()
-        self._board = Switchboard(loop)
+        self._board = SocketHub(loop, self.descriptors.amqp, self.broker.office.meter)
         try:
             self._listen()
             recover(self.broker, partial(prepare, self.broker, self.settings))
@@ -122,22 +146,26 @@ class Node:
             self.store.abandon()
             if isinstance(error, StartupError):
                 raise
-            raise StartupError(f"cannot write to the data directory {self.store.root}: {error}") from error
+            raise StartupError(f"cannot use the data directory {self.store.root}: {error}") from error
         self.store.on_synced = self._board.batch_synced
         self.store.on_failure = self._disk_failed
         self.store.kick = self.kick
+        self.store.on_shortage = self.descriptor_watch.shortage
+        self.descriptor_watch.on_changed = self.store.limit_descriptors
         self.store.start(loop)
         self._make_cluster_id()
         self.broker.start(loop, self.kick)
         self.statistics.start(loop)
         self.pauses.open()
-        self.reprocessor.open(loop)
-        self.schedule.open(loop)
+        self.firehoses.open()
+        self.dead_letters.open(loop, self.settings, self.cluster_id)
         self._watch = self._make_watch(loop)
         self._watch.start()
+        self.descriptor_watch.start(loop)
         self.audit.start(loop)
         self.management.start(loop)
         self.metrics.start(loop)
+        self.links.open(self.settings)
 
     def _make_watch(self, loop: asyncio.AbstractEventLoop) -> Watch:
         alarms = self.settings.alarms
@@ -147,8 +175,9 @@ class Node:
             str(self.store.root),
             memory_watermark_bytes=watermark_bytes(alarms.memory_watermark, memory_limit_bytes()),
             disk_free_bytes_min=alarms.disk_free_bytes_min,
-            on_pressure=self.store.pressure,
+            on_pressure=self.store.paging.press,
             kick=self.kick,
+            collector=self.collector,
         )
 
     def reload(self, settings: Settings) -> list[str]:
@@ -167,45 +196,52 @@ class Node:
         if auth != self.broker.logins.settings:
             self.broker.logins.configure(auth)
         self.broker.limits.node = node_limits(self.settings)
+        self.proxies.set(self.settings.listen.proxy_networks)
         self.publishing.body_bytes_max = self.settings.limits.body_bytes_max
-        self.checkouts.lease_s = self.settings.management.lease_s
+        self.http_leases.lease_s = self.settings.management.lease_s
         self._session_settings = _session_settings(self.settings)
         if self._watch is not None and any(key.startswith("alarms.") for key in changed.live):
             alarms = self.settings.alarms
             memory = watermark_bytes(alarms.memory_watermark, memory_limit_bytes())
             self._watch.set_limits(memory, alarms.disk_free_bytes_min)
         if any(key.startswith("dead_letters.") for key in changed.live):
-            self.schedule.close()
-            self.schedule = Schedule(self.broker, self.reprocessor, _plan(self.settings))
-            self.schedule.open(asyncio.get_running_loop())
+            self.dead_letters.reload(self.settings)
+        if "auth.default_password" in changed.live:
+            chosen = self.settings.auth
+            self.default_password.change(
+                chosen.default_user, chosen.default_password.reveal().encode("utf-8", "surrogatepass")
+            )
         return changed.live
 
     def _listen(self) -> None:
         assert self._board is not None
-        listen = self.settings.listen
-        self._listener = self._open(self._board, listen.port, self._accepted)
-        if listen.chosen_stream_port is not None:
-            self._stream_listener = self._open(self._board, listen.chosen_stream_port, self._stream_accepted)
+        self._listener = self._open(self._board, "", self._accepted)
+        self._stream_listener = self._open(self._board, "stream_", self._stream_accepted)
         self._listen_for_tls(self._board)
         self.management.open()
         self.metrics.open()
 
-    def _listen_for_tls(self, board: Switchboard) -> None:
+    def _listen_for_tls(self, board: SocketHub) -> None:
         if self.certificates is None:
             return
-        listen = self.settings.listen
         door = self.tls_door = TlsDoor(board.loop, self.certificates)
-        if listen.tls_port != "off":
-            self._tls_listener = self._open(board, listen.tls_port, self._accepted, door)
-        if listen.stream_tls_port != "off":
-            self._stream_tls_listener = self._open(board, listen.stream_tls_port, self._stream_accepted, door)
+        self._tls_listener = self._open(board, "tls_", self._accepted, door)
+        self._stream_tls_listener = self._open(board, "stream_tls_", self._stream_accepted, door)
 
     def _open(
-        self, board: Switchboard, port: int, accepted: Callable[[Pump], None], make_pump: MakePump = Pump
-    ) -> Listener:
-        host = self.settings.listen.host
+        self,
+        board: SocketHub,
+        name: str,
+        accepted: Callable[[SocketTransport], None],
+        make_transport: MakeTransport = SocketTransport,
+    ) -> Listener | None:
+        """One of the doors that the settings name; None if it is off."""
+        place = self.settings.listen.door(name)
+        if place is None:
+            return None
+        host, port = place
         try:
-            return Listener(board, host, port, accepted, make_pump)
+            return Listener(board, host, port, accepted, make_transport, self.proxies)
         except OSError as error:
             raise StartupError(
                 f"cannot listen on {host}:{port}: {error.strerror}; is another broker running there?"
@@ -224,19 +260,24 @@ class Node:
         return self._watch
 
     @property
+    def board(self) -> SocketHub | None:
+        """What the connections of the node share; None before the start."""
+        return self._board
+
+    @property
     def in_service(self) -> bool:
         """Whether clients are let in: everything is recovered, and nobody has asked the node to stop."""
         return self._watch is not None and not self._stopping
 
     @property
     def host(self) -> str:
-        assert self._listener is not None
-        return self._listener.host
+        """Where AMQP is spoken, or would be."""
+        return self.settings.listen.host if self._listener is None else self._listener.host
 
     @property
-    def port(self) -> int:
-        assert self._listener is not None
-        return self._listener.port
+    def port(self) -> int | None:
+        """None if AMQP is not spoken without TLS."""
+        return None if self._listener is None else self._listener.port
 
     @property
     def stream_port(self) -> int | None:
@@ -281,13 +322,13 @@ class Node:
 
     def listening(self) -> list[Listening]:
         """Every port that is open."""
-        found = [Listening("amqp", self.host, self.port)]
-        if self._stream_listener is not None:
-            found.append(Listening("stream", self._stream_listener.host, self._stream_listener.port))
-        if self._tls_listener is not None:
-            found.append(Listening("amqp", self._tls_listener.host, self._tls_listener.port, tls=True))
-        if self._stream_tls_listener is not None:
-            found.append(Listening("stream", self._stream_tls_listener.host, self._stream_tls_listener.port, tls=True))
+        clients = (
+            ("amqp", self._listener, False),
+            ("stream", self._stream_listener, False),
+            ("amqp", self._tls_listener, True),
+            ("stream", self._stream_tls_listener, True),
+        )
+        found = [Listening(name, one.host, one.port, tls) for name, one, tls in clients if one is not None]
         if self.management.port is not None:
             tls = self.settings.listen.management_tls
             found.append(Listening("http", self.management.host, self.management.port, tls))
@@ -296,11 +337,18 @@ class Node:
             found.append(Listening("http/prometheus", self.metrics.host, self.metrics.port, tls))
         return found
 
-    def _accepted(self, pump: Pump) -> None:
+    def _accepted(self, transport: SocketTransport) -> None:
         assert self._board is not None
-        self._begin(pump, Session(self.broker, self.topology, self._session_settings, self._board, pump))
+        self._begin(transport, Session(self.broker, self.topology, self._session_settings, self._board, transport))
 
-    def _stream_accepted(self, pump: Pump) -> None:
+    def _link_accepted(self, transport: SocketTransport, identity: Identity | None) -> None:
+        """A link of this node to itself; `identity` is None if it has to log in."""
+        assert self._board is not None
+        session = Session(self.broker, self.topology, self._session_settings, self._board, transport)
+        session.vouched_for = identity
+        self._begin(transport, session)
+
+    def _stream_accepted(self, transport: SocketTransport) -> None:
         assert self._board is not None
         session = StreamSession(
             self.broker,
@@ -308,17 +356,17 @@ class Node:
             self.super_streams,
             self._session_settings,
             self._board,
-            pump,
+            transport,
         )
-        self._begin(pump, session)
+        self._begin(transport, session)
 
-    def _begin(self, pump: Pump, session: Session | StreamSession) -> None:
-        self._sessions[pump] = session
-        pump.on_closed = self._closed
-        pump.start(session)
+    def _begin(self, transport: SocketTransport, session: Session | StreamSession) -> None:
+        self._sessions[transport] = session
+        transport.on_closed = self._closed
+        transport.start(session)
 
-    def _closed(self, pump: Pump) -> None:
-        self._sessions.pop(pump, None)
+    def _closed(self, transport: SocketTransport) -> None:
+        self._sessions.pop(transport, None)
         if self._drained is not None and not self._sessions:
             self._drained.set()
 
@@ -326,43 +374,48 @@ class Node:
         return None if self._watch is None else self._watch.disk_free_bytes
 
     def kick(self) -> None:
-        """After changing the broker from outside a session: sends what that has put into outboxes."""
+        """After changing the broker from outside a session: sends what that has put into write buffers."""
         if self._board is not None:
             self._board.kick()
 
     async def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
-        """Accepts no more, has everything written and confirmed, closes connections with 320, waits a moment for them,
-        then closes their sockets and the store."""
+        """Ends every source of writes, has everything written and confirmed, closes connections with 320, waits a
+        moment for them, then closes their sockets. The store is the last: behind its last record nothing may come."""
         self._stopping = True
         self._close_listeners()
+        await self.links.close()
         if self._watch is not None:
             self._watch.stop()
-        for pump in self._sessions:
-            pump.pause_reading()
-        self.schedule.close()
+        self.descriptor_watch.stop()
+        for transport in self._sessions:
+            transport.pause_reading()
+        self.broker.quiesce()
+        self.dead_letters.quiesce()
         await self.management.stop()
         await self.metrics.stop()
-        self.checkouts.close()
+        self.http_leases.close()
+        await self.default_password.close()
+        # Jobs that end now have something to say in the audit log.
+        await self.dead_letters.close()
         await self.audit.stop()
-        await self.reprocessor.close()
         with contextlib.suppress(OSError, TimeoutError):
             await asyncio.wait_for(self.store.flush(), FLUSH_DEADLINE_S)
-        for pump, session in list(self._sessions.items()):
+        for transport, session in list(self._sessions.items()):
             session.shut_down(*self._farewell)
             # What still comes is thrown away, but for the answer.
-            pump.resume_reading()
+            transport.resume_reading()
         self.kick()
         if self._sessions:
             self._drained = asyncio.Event()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._drained.wait(), deadline_s)
-        for pump in list(self._sessions):
-            pump.abort("shutdown")
+        for transport in list(self._sessions):
+            transport.abort("shutdown")
         if self._board is not None:
             self._board.close()
         self.statistics.stop()
-        await self.store.close()
         self.broker.close()
+        await self.store.close()
 
     def _disk_failed(self, reason: str) -> None:
         """Nothing can be kept any more: nobody is to believe otherwise."""
@@ -375,13 +428,8 @@ class Node:
             self.failure.set_result(reason)
 
 
-def _plan(settings: Settings) -> Plan:
-    chosen = settings.dead_letters
-    return Plan(chosen.queues, chosen.every_s, chosen.archive_after_s, chosen.archive_exchange, chosen.archive_queue)
-
-
 def _session_settings(settings: Settings) -> SessionSettings:
-    chosen = settings.limits
+    chosen, streams = settings.limits, settings.streams
     return SessionSettings(
         frame_max=chosen.frame_max,
         channel_max=chosen.channel_max,
@@ -392,5 +440,8 @@ def _session_settings(settings: Settings) -> SessionSettings:
         ack_timeout_action=chosen.ack_timeout_action,
         mechanisms=settings.auth.mechanisms,
         external_name=settings.auth.external_name,
+        stream_frame_max=chosen.stream_frame_max,
+        stream_advertised=(streams.advertised_host, streams.advertised_port),
+        stream_tls_advertised=(streams.advertised_tls_host or streams.advertised_host, streams.advertised_tls_port),
         cluster_name=settings.cluster_name,
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 from leveret.errors import LeveretError
@@ -39,13 +40,18 @@ class Reloader:
     """Does what a SIGHUP asks for. Files are read in a thread, so that a slow disk holds nobody up."""
 
     def __init__(
-        self, current: Callable[[], Settings], read: Callable[[], Settings], apply: Callable[[Settings], list[str]]
+        self,
+        current: Callable[[], Settings],
+        read: Callable[[], Settings],
+        apply: Callable[[Settings], list[str]],
+        reloading: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """`current` gives the settings in use, `read` what the configuration says now, and `apply` takes it over and
-        returns the keys that changed."""
+        returns the keys that changed. `reloading` is entered for the time of each reload."""
         self._current = current
         self._read = read
         self._apply = apply
+        self._reloading = reloading
         self._task: asyncio.Task[None] | None = None
         self._again = False
 
@@ -62,7 +68,8 @@ class Reloader:
     async def _run(self) -> None:
         while self._again:
             self._again = False
-            await self.reload()
+            with self._reloading():
+                await self.reload()
 
     async def reload(self) -> None:
         try:

@@ -43,6 +43,7 @@ def serve(config: Path | None, **options: Any) -> None:
     Everything that can be set stands in the configuration; `leveret config show` prints it. SIGHUP makes the node read
     it again."""
     # Imported here, so that the help does not need the broker.
+    from leveret.node.config.checks import exposed_files
     from leveret.node.config.loading import load
     from leveret.node.config.settings import Settings
     from leveret.node.serve import serve as run
@@ -50,7 +51,10 @@ def serve(config: Path | None, **options: Any) -> None:
     flags = {name.replace("__", "."): value for name, value in options.items()}
 
     def read() -> Settings:
-        return load(config, flags, os.environ).settings
+        loaded = load(config, flags, os.environ)
+        for line in exposed_files(loaded):
+            click.echo(f"leveret: warning: {line}", err=True)
+        return loaded.settings
 
     try:
         run(read)

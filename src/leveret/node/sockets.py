@@ -26,7 +26,6 @@ def bound(host: str, port: int, what: str) -> socket.socket:
         raise StartupError(
             f"cannot listen on {host}:{port} for {what}: {error.strerror}; is another broker running there?"
         ) from None
-    made.setblocking(False)
     return made
 
 
@@ -51,5 +50,4 @@ def bound_path(path: str) -> socket.socket:
         raise StartupError(f"cannot listen on the unix socket {path}: {error.strerror}") from None
     finally:
         os.umask(mask)
-    made.setblocking(False)
     return made

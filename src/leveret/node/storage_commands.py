@@ -1,4 +1,5 @@
-"""`leveret storage`: what is in a data directory, and whether it is whole. For people; nothing is ever changed.
+"""`leveret storage`: what is in a data directory, whether it is whole, and what can be got out of what is not. For
+people; nothing is ever changed.
 
 Imports nothing of the store until a command runs."""
 
@@ -47,14 +48,14 @@ def storage() -> None:
 @_data_dir
 def check(data_dir: Path | None) -> None:
     """Verify every record: exit status 0 if all is good, 1 if there is damage, 2 if this is no data directory."""
-    inspection, catalog = _opened(data_dir)
+    inspection, catalog = opened_inspection(data_dir)
     holder = inspection.holder()
     if holder is not None:
         click.echo(f"warning: broker {holder} is running; what it writes now may look like a torn end", err=True)
     report = inspection.check()
     if holder is not None and report.damages:
         # What is being written while it is read may look wrong once, not twice.
-        inspection, catalog = _opened(data_dir)
+        inspection, catalog = opened_inspection(data_dir)
         report = inspection.check()
     for line in _check_lines(inspection, catalog, report):
         click.echo(line)
@@ -86,7 +87,7 @@ def dump(
 
     if queue is not None and exchange is not None:
         raise click.UsageError("--queue and --exchange do not go together")
-    inspection, catalog = _opened(data_dir)
+    inspection, catalog = opened_inspection(data_dir)
     inspection.read_contents()
     for damage in inspection.report.damages:
         click.echo(f"warning: {damage}", err=True)
@@ -100,6 +101,20 @@ def dump(
     record = _record_of(catalog, vhost, queue, exchange)
     for fields, text in _messages(inspection, record, offset, bodies, limit):
         click.echo(json.dumps(fields, default=plain, ensure_ascii=False) if output == "json" else text(fields))
+
+
+@storage.command()
+@_data_dir
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where the files with messages go."
+)
+@click.option("--all", "everything", is_flag=True, help="Every segment, not only those in quarantine.")
+def rescue(data_dir: Path | None, out: Path, everything: bool) -> None:
+    """Get out what can be read of records that were given up and of files in quarantine, around bad sectors, as JSON:
+    one message a line. Exit status 0 if everything is whole, 1 if something is missing."""
+    from leveret.node.rescue_command import rescue_into
+
+    rescue_into(out, *opened_inspection(data_dir), everything)
 
 
 def _messages(
@@ -131,7 +146,7 @@ def _record_of(catalog: Catalog, vhost: str, queue: str | None, exchange: str | 
     sys.exit(DAMAGED)
 
 
-def _opened(data_dir: Path | None) -> tuple[Inspection, Catalog]:
+def opened_inspection(data_dir: Path | None) -> tuple[Inspection, Catalog]:
     """The directory, and the catalog that is filled when it is read."""
     from leveret.catalog.catalog import Catalog
     from leveret.errors import LeveretError

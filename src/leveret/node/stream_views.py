@@ -92,15 +92,23 @@ def entry_text(fields: dict[str, Any]) -> str:
 
 
 class Progress:
-    """Tells people now and then how far a check of streams has come."""
+    """Tells people now and then how far it has come, a check of streams unless other words are given."""
 
-    def __init__(self, clock: Callable[[], float], tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        tell: Callable[[str], None],
+        verb: str = "checked",
+        of: str = " of streams",
+    ) -> None:
         self._clock = clock
         self._tell = tell
+        self._verb = verb
+        self._of = of
         self._last = clock()
 
     def __call__(self, done: int, total: int) -> None:
         now = self._clock()
         if now - self._last >= PROGRESS_S:
             self._last = now
-            self._tell(f"checked {done >> 20} of {total >> 20} MiB of streams")
+            self._tell(f"{self._verb} {done >> 20} of {total >> 20} MiB{self._of}")

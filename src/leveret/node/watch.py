@@ -10,6 +10,9 @@ import math
 from collections.abc import Callable
 from typing import Protocol
 
+from leveret.node.trimmer import BUSY_INTERVAL_S, Trimmer
+from leveret.runtime.clock import Clock
+from leveret.runtime.collector import Collector
 from leveret.runtime.free_space import FreeSpace
 from leveret.runtime.log import get_logger
 from leveret.runtime.memory import ResidentMemory
@@ -35,17 +38,14 @@ DISK_INTERVAL_MAX_S = 10.0
 DISK_RETRY_S = 1.0
 DISK_DEADLINE_S = 5.0
 
-# Giving memory back takes the C library about 0.1 s for each GB that was freed, and nothing else runs meanwhile: not
-# more often than this, and not for more than a twentieth of the time; ten times as seldom without an alarm.
-TRIM_INTERVAL_S = 0.5
-TRIM_REST_FACTOR = 20
-TRIM_CALM_FACTOR = 10
+# How long an alarm is put off at most once: collecting and giving back may take a while, and need not help.
+SAVED_INTERVAL_S = 1.0
 
 
 class Alarms(Protocol):
     """What the watch needs of the broker."""
 
-    def raise_alarm(self, source: str, reason: str) -> None: ...
+    def raise_alarm(self, source: str, reason: str, blocks: bool = True) -> None: ...
 
     def clear_alarm(self, source: str) -> None: ...
 
@@ -65,9 +65,11 @@ class Watch:
         kick: Callable[[], None],
         memory: ResidentMemory | None = None,
         free_space: FreeSpace | None = None,
+        collector: Collector | None = None,
+        monotonic: Callable[[], float] | None = None,
     ) -> None:
         """`on_pressure` is called with True at every look at memory that finds much of it in use, and with False once
-        when that is over. `kick` sends what the calls have put into outboxes."""
+        when that is over. `kick` sends what the calls have put into write buffers."""
         assert memory_watermark_bytes > 0 and disk_free_bytes_min >= 0
         self.memory_watermark_bytes = memory_watermark_bytes
         self.disk_free_bytes_min = disk_free_bytes_min
@@ -79,7 +81,8 @@ class Watch:
         self.disk_alarm = False
         self.memory_alarms_total = 0
         self.disk_alarms_total = 0
-        self.trims_total = 0
+        # Alarms that were not raised because collecting garbage and giving memory back was enough.
+        self.memory_alarms_averted_total = 0
         self._loop = loop
         self._alarms = alarms
         self._data_dir = data_dir
@@ -89,9 +92,11 @@ class Watch:
         self._free_space = free_space or FreeSpace(loop, data_dir)
         self._running = False
         self._pressed = False
-        # When memory was last given back, and how long that must be ago while there is an alarm.
-        self._trim_ended = -math.inf
-        self._trim_rest_s = 0.0
+        # The loop's own time stands still within a turn.
+        self._monotonic = Clock().monotonic if monotonic is None else monotonic
+        self._trimmer = Trimmer(self._memory, self._monotonic)
+        self._collector = collector or Collector()
+        self._saved = -math.inf
         self._memory_timer: asyncio.TimerHandle | None = None
         # Until the next question for free space, or while one is under way, until its deadline.
         self._disk_timer: asyncio.TimerHandle | None = None
@@ -114,6 +119,20 @@ class Watch:
         self._free_space.close()
         self._memory.close()
 
+    @property
+    def trims_total(self) -> int:
+        return self._trimmer.trims_total
+
+    @property
+    def returned_bytes_total(self) -> int:
+        """Given back to the system."""
+        return self._trimmer.returned_bytes_total
+
+    @property
+    def collections_total(self) -> int:
+        """Of the garbage, because memory was short."""
+        return self._collector.collections_total
+
     def set_limits(self, memory_watermark_bytes: int, disk_free_bytes_min: int) -> None:
         """New limits count at once, for what was last seen."""
         assert memory_watermark_bytes > 0 and disk_free_bytes_min >= 0
@@ -129,14 +148,28 @@ class Watch:
     def _look_at_memory(self) -> None:
         try:
             self.resident_bytes = self._memory.resident_bytes()
-            # The alarm first: it needs no time and stops what makes memory grow.
+            if not self.memory_alarm and self.resident_bytes > self.memory_watermark_bytes:
+                self._save()
             self._judge_memory()
             self._relieve()
         finally:
             # Whatever went wrong is logged by the loop; an end of the watch would be worse.
             if self._running:
                 room = self.memory_watermark_bytes - self.resident_bytes
-                self._memory_timer = self._loop.call_later(memory_interval_s(room), self._look_at_memory)
+                wait_s = min(memory_interval_s(room), BUSY_INTERVAL_S if self._trimmer.busy else math.inf)
+                self._memory_timer = self._loop.call_later(wait_s, self._look_at_memory)
+
+    def _save(self) -> None:
+        """Before an alarm: what is only garbage, or free and not returned, is no reason to hold anybody up."""
+        now = self._monotonic()
+        if now < self._saved + SAVED_INTERVAL_S:
+            return
+        self._collector.collect(alarm=False)
+        self._trimmer.trim()
+        self.resident_bytes = self._memory.resident_bytes()
+        if self.resident_bytes <= self.memory_watermark_bytes:
+            self.memory_alarms_averted_total += 1
+        self._saved = self._monotonic()
 
     def _judge_memory(self) -> None:
         resident, watermark = self.resident_bytes, self.memory_watermark_bytes
@@ -159,25 +192,9 @@ class Watch:
             self._pressed = pressed
             self._on_pressure(pressed)
             self._kick()
-        if pressed or self.memory_alarm:
-            self._give_back()
-
-    def _give_back(self) -> None:
-        """Makes the C library return freed memory, unless it did a moment ago.
-
-        glibc keeps what is freed for later, and what lies between live pieces it never returns unasked. Publishers are
-        held up during an alarm, so there would be no later: resident memory would stay where it is, with the queues
-        empty, and the alarm would never end. So it is asked as long as the alarm lasts, also below the watermark:
-        what ends the alarm lies lower. After that it is asked as long as there is pressure, else messages would be
-        paged out for good once memory was short."""
-        now = self._loop.time()
-        rest = self._trim_rest_s if self.memory_alarm else self._trim_rest_s * TRIM_CALM_FACTOR
-        if now < self._trim_ended + rest:
-            return
-        if self._memory.give_back():
-            self.trims_total += 1
-        self._trim_ended = self._loop.time()
-        self._trim_rest_s = max(TRIM_INTERVAL_S, (self._trim_ended - now) * TRIM_REST_FACTOR)
+        if self.memory_alarm:
+            self._collector.collect(alarm=True)
+        self._trimmer.look(pressed, self.memory_alarm)
 
     # ---- disk
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from leveret.catalog import arguments as check
 from leveret.catalog.records import Arguments, QueueRecord
-from leveret.core.contract import Queue
-from leveret.core.office import Office
-from leveret.core.queue import ClassicQueue
-from leveret.queues.dedup import is_wanted, make_window
-from leveret.queues.queue_type import COMPARED_ARGUMENTS, Stock, validate_arguments
+from leveret.core.codec.names import name_octets
+from leveret.core.queue.classic_queue import ClassicQueue
+from leveret.core.queue.contract import Queue
+from leveret.core.queue.office import Office
+from leveret.queues.dedup import govern_window, is_wanted, make_window
+from leveret.queues.queue_type import COMPARED_ARGUMENTS, QueueStorage, validate_arguments
 from leveret.queues.rules import rules_from
 
 
@@ -44,23 +45,26 @@ class Classic:
     def validate(self, record: QueueRecord, what: str) -> None:
         validate_arguments(self, record, what)
 
-    def create(self, record: QueueRecord, stock: Stock | None = None, office: Office | None = None) -> Queue:
+    def create(
+        self, record: QueueRecord, queue_storage: QueueStorage | None = None, office: Office | None = None
+    ) -> Queue:
         arguments = record.arguments
         return ClassicQueue(
-            record.name.encode("utf-8", "surrogateescape"),
+            name_octets(record.name),
             record,
             single_active=arguments.get("x-single-active-consumer", False),
-            shelf=None if stock is None else stock.shelf,
-            ledger=stock.ledger(record.id) if stock is not None and record.id else None,
-            lazy=stock is not None and arguments.get("x-queue-mode") == "lazy",
+            paging_context=None if queue_storage is None else queue_storage.paging_context,
+            queue_log=queue_storage.queue_log(record.id) if queue_storage is not None and record.id else None,
+            lazy=queue_storage is not None and arguments.get("x-queue-mode") == "lazy",
             office=office,
             priority_max=arguments.get("x-max-priority", 0),
-            window=make_window(arguments, record.id, stock) if is_wanted(arguments) else None,
+            window=make_window(arguments, record.id, queue_storage) if is_wanted(arguments) else None,
         )
 
     def govern(self, queue: ClassicQueue, arguments: Arguments, since_ms: int = 0) -> None:
         queue.ack_timeout_ms = arguments.get("x-consumer-timeout", -1)
+        queue.set_lazy(arguments.get("x-queue-mode") == "lazy")
         rules = rules_from(arguments)
         # Most queues have none, and may go on without looking at every message.
-        if not rules.plain or not queue.rules.plain:
+        if govern_window(queue, arguments) or not rules.plain or not queue.rules.plain:
             queue.set_rules(rules, since_ms)

@@ -7,16 +7,22 @@ publishes or drops anything. Called by whoever publishes dead letters, and by wh
 came from.
 
 Clients also write these headers, or send back what they got in other types. Where that crashes RabbitMQ's queue and
-takes its messages along, the odd item is kept as it is and an odd count starts again."""
+takes its messages along, the odd item is kept as it is and an odd count starts again.
+
+What a client has written is shown and counted on, as ever, but says nothing about where a message came from: when a
+message with x-death is published, the broker adds a header of its own that no client sees or can write (`claimed`), and
+notes in it what it sees of the first death itself. A message without that header has the broker's word in x-death."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from leveret.core.field_types import Int64, Timestamp
-from leveret.core.message import Message
-from leveret.core.properties import Properties
+from leveret.core.codec.field_types import Int64, Timestamp
+from leveret.core.codec.message import Message
+from leveret.core.codec.names import name_octets, name_text
+from leveret.core.codec.properties import Properties
+from leveret.core.codec.tables import ORIGIN_HEADER
 
 # As they stand in the headers.
 REASONS = ("rejected", "expired", "maxlen", "delivery_limit")
@@ -30,8 +36,11 @@ DEATH_HEADERS = frozenset(
         "x-last-death-exchange",
         "x-last-death-queue",
         "x-last-death-reason",
+        ORIGIN_HEADER,
     )
 )
+# In the broker's own header until the message has died here.
+BY_CLIENT = "by client"
 
 _ONCE = Int64(1)
 
@@ -62,7 +71,7 @@ def died(
     letter: Any = message  # mypy cannot see the fields of a compiled class
     properties: Properties = letter.properties
     headers = dict(properties.headers())
-    exchange = _text(message.exchange)
+    exchange = name_text(message.exchange)
     copies = _copies(headers, "CC") if properties.has_cc else []
     own_key = message.routing_key
     death: dict[str, Item] = {
@@ -71,34 +80,41 @@ def died(
         "queue": queue,
         "time": Timestamp(now_s),
         "exchange": exchange,
-        "routing-keys": [_text(own_key), *copies],
+        "routing-keys": [name_text(own_key), *copies],
     }
     if properties.expiration is not None:
-        death["original-expiration"] = _text(properties.expiration)
+        death["original-expiration"] = name_text(properties.expiration)
     if "x-death" not in headers:
         headers["x-first-death-exchange"] = exchange
         headers["x-first-death-queue"] = queue
         headers["x-first-death-reason"] = reason
+    if headers.get(ORIGIN_HEADER) == BY_CLIENT:
+        headers[ORIGIN_HEADER] = death
     headers["x-death"] = _with_death(headers.get("x-death"), death)
     headers["x-last-death-exchange"] = exchange
     headers["x-last-death-queue"] = queue
     headers["x-last-death-reason"] = reason
     if dead_letter_key is None:
         blind = _copies(headers, "BCC") if properties.has_bcc else []
-        keys = [own_key, *map(_octets, copies), *map(_octets, blind)]
+        keys = [own_key, *map(name_octets, copies), *map(name_octets, blind)]
     else:
-        keys = [_octets(dead_letter_key)]
+        keys = [name_octets(dead_letter_key)]
         headers.pop("CC", None)
         headers.pop("BCC", None)
     changes = {"headers": _by_name(headers), "expiration": None}
     return properties.replace(changes), keys
 
 
+def claimed(properties: Properties) -> Properties:
+    """For a message that a client publishes with x-death in its headers: nothing of that is known to be true."""
+    return properties.replace({"headers": {**properties.headers(), ORIGIN_HEADER: BY_CLIENT}})
+
+
 def is_cycle(properties: Properties, queue: str) -> bool:
     """Whether this dead letter has died in the queue before and no client rejected it since: such a round needs
     nobody to keep it going, and RabbitMQ drops the message instead of publishing it to that queue."""
     # Spares decoding the headers for most targets.
-    if _octets(queue) not in properties.raw:
+    if name_octets(queue) not in properties.raw:
         return False
     headers = properties.headers()
     deaths = headers.get("x-death")
@@ -115,22 +131,29 @@ def is_cycle(properties: Properties, queue: str) -> bool:
 
 
 def origin(properties: Properties) -> Origin | None:
-    """Where the dead letter died first and how it had been published; None if its headers do not tell."""
+    """Where the dead letter died first and how it had been published; None if the broker does not know. Of a message
+    whose x-death a client wrote, the first death that the broker has seen itself."""
     headers = properties.headers()
     deaths = headers.get("x-death")
     if not isinstance(deaths, list):
         return None
     told = [death for death in deaths if _is_whole(death)]
-    if not told:
+    if ORIGIN_HEADER in headers:
+        first = headers[ORIGIN_HEADER]
+        if not _is_whole(first):
+            return None
+    elif told:
+        named = (headers.get("x-first-death-queue"), headers.get("x-first-death-reason"))
+        # A death that came again stands in front, so the order does not tell which was first; but it keeps its first
+        # time.
+        first = min(reversed(told), key=lambda death: ((death["queue"], death["reason"]) != named, death["time"]))
+    else:
         return None
-    named = (headers.get("x-first-death-queue"), headers.get("x-first-death-reason"))
-    # A death that came again stands in front, so the order does not tell which was first; but it keeps its first time.
-    first = min(reversed(told), key=lambda death: ((death["queue"], death["reason"]) != named, death["time"]))
     return Origin(
         first["queue"],
         first["reason"],
-        _octets(first["exchange"]),
-        tuple(_octets(key) for key in first["routing-keys"] if isinstance(key, str)),
+        name_octets(first["exchange"]),
+        tuple(name_octets(key) for key in first["routing-keys"] if isinstance(key, str)),
         int(first["time"]),
         sum(max(1, _number(death.get("count"))) for death in told),
     )
@@ -192,7 +215,7 @@ def _comparable(value: Item) -> object:
     """Equal for equal values of any field type, as in Erlang: text and octets are one, True is not 1, nor is 1.0."""
     if value is None or isinstance(value, str):
         return value
-    return _text(value) if isinstance(value, bytes) else (repr(value),)
+    return name_text(value) if isinstance(value, bytes) else (repr(value),)
 
 
 def _is_whole(item: Item) -> bool:
@@ -226,11 +249,3 @@ def _copies(headers: dict[str, Item], name: str) -> list[str]:
 def _by_name(table: dict[str, Item]) -> dict[str, Item]:
     """RabbitMQ sorts a table that it sets a value in."""
     return dict(sorted(table.items()))
-
-
-def _text(octets: bytes) -> str:
-    return octets.decode("utf-8", "surrogateescape")
-
-
-def _octets(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from leveret.catalog.arguments import is_integer
-from leveret.core.properties import Properties
+from leveret.core.codec.properties import Properties
 from leveret.errors import SoftError
 
 HEADER = "x-delay"

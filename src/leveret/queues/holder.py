@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from leveret.catalog.records import ExchangeRecord
-from leveret.core.contract import Queue
-from leveret.core.dedup import Window
-from leveret.core.delays import Delays
-from leveret.core.message import Message
-from leveret.core.office import Office
-from leveret.queues.queue_type import Stock
+from leveret.core.codec.message import Message
+from leveret.core.codec.names import name_octets
+from leveret.core.queue.contract import Queue
+from leveret.core.queue.dedup import DedupWindow
+from leveret.core.queue.delays import Delays
+from leveret.core.queue.office import Office
+from leveret.queues.queue_type import QueueStorage
 
 ACCEPTED = 0
 
@@ -24,15 +25,15 @@ class ExchangeHolder(Queue):
     def __init__(
         self,
         record: ExchangeRecord,
-        stock: Stock | None,
+        queue_storage: QueueStorage | None,
         office: Office,
-        window: Window | None,
+        window: DedupWindow | None,
         route: Callable[[Message, bool], None],
     ) -> None:
-        ledger = stock.ledger(record.id) if stock is not None and record.id else None
-        Queue.__init__(self, record.name.encode("utf-8", "surrogateescape"), None, False, ledger)
+        queue_log = queue_storage.queue_log(record.id) if queue_storage is not None and record.id else None
+        Queue.__init__(self, name_octets(record.name), None, False, queue_log)
         self.window = window
-        self.delays = Delays(self, None if stock is None else stock.shelf, ledger, office)
+        self.delays = Delays(self, None if queue_storage is None else queue_storage.paging_context, queue_log, office)
         self._route = route
 
     def publish(self, message: Message) -> int:
@@ -55,10 +56,10 @@ class ExchangeHolder(Queue):
         return freed
 
     def restore(self, book: Any, all_seen: bool) -> None:
-        assert self.ledger is not None
-        self.ledger.live = book.count
+        assert self.queue_log is not None
+        self.queue_log.live = book.count
         self.delays.restore(book.slots, 0, book.count, book.delay_sequence, all_seen)
-        self.ledger.live_bytes = self.delays.bytes
+        self.queue_log.live_bytes = self.delays.bytes
 
     def has_load(self) -> bool:
         loading: bool = self.delays.has_load()
@@ -74,8 +75,14 @@ class ExchangeHolder(Queue):
 
     def close(self) -> None:
         Queue.close(self)
-        if self.ledger is not None:
-            self.ledger.close()
-        self.delays.clear()
+        if self.queue_log is not None:
+            self.queue_log.close()
+        self.delays.close()
+        # It knows the exchange, which has this.
+        self._route = _nowhere
         if self.window is not None:
             self.window.close()
+
+
+def _nowhere(_message: Message, _again: bool) -> None:
+    """The exchange is deleted."""

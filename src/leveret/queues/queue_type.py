@@ -11,9 +11,10 @@ from leveret.catalog.arguments import Check
 from leveret.catalog.delays import parse_delays
 from leveret.catalog.policy_keys import age_s
 from leveret.catalog.records import Arguments, QueueRecord
-from leveret.core.contract import Queue
-from leveret.core.office import Office
-from leveret.core.wording import shown_type
+from leveret.core.codec.names import name_octets
+from leveret.core.codec.wording import shown_type
+from leveret.core.queue.contract import Queue
+from leveret.core.queue.office import Office
 from leveret.errors import InvalidPolicy, SoftError
 
 # RabbitMQ's two ways to keep a queue on disk, which are one here.
@@ -34,7 +35,7 @@ def delays(value: Any) -> str | None:
 def queue_name(value: Any) -> str | None:
     """The queue is made when it is needed, and then its name must do."""
     reason = check.string(value)
-    if reason is None and not 0 < len(value.encode("utf-8", "surrogateescape")) <= NAME_OCTETS_MAX:
+    if reason is None and not 0 < len(name_octets(value)) <= NAME_OCTETS_MAX:
         reason = '"a parking lot takes the name of a queue"'
     return reason
 
@@ -125,7 +126,9 @@ class QueueType(Protocol):
     def validate(self, record: QueueRecord, what: str) -> None:
         """Raises what RabbitMQ would; `what` is the queue in a text, such as: queue 'q' in vhost '/'."""
 
-    def create(self, record: QueueRecord, stock: Stock | None = None, office: Office | None = None) -> Queue:
+    def create(
+        self, record: QueueRecord, queue_storage: QueueStorage | None = None, office: Office | None = None
+    ) -> Queue:
         """A live queue; without a stock it keeps everything in memory and nothing survives, or it cannot be."""
 
     def govern(self, queue: Any, arguments: Arguments, since_ms: int = 0) -> None:
@@ -133,17 +136,17 @@ class QueueType(Protocol):
         what arrived since that moment."""
 
 
-class Stock(Protocol):
+class QueueStorage(Protocol):
     """What the store gives to queues."""
 
-    # core.shelf.Shelf and core.journal.Journal
-    shelf: Any
+    # core.log.paging_context.PagingContext and core.log.journal.Journal
+    paging_context: Any
     journal: Any
     # storage.streams.Streams
     streams: Any
 
-    def ledger(self, queue_id: int) -> Any:
-        """A core.ledger.Ledger for a queue that survives."""
+    def queue_log(self, queue_id: int) -> Any:
+        """A core.log.queue_log.QueueLog for a queue that survives."""
 
 
 def check_dead_letter_exchange(arguments: Arguments, what: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leveret.catalog.records import Arguments
-from leveret.core.wording import shown_type
+from leveret.core.codec.wording import shown_type
 from leveret.errors import SoftError
 from leveret.queues.classic import Classic
 from leveret.queues.queue_type import QueueType

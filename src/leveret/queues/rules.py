@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from leveret.catalog.delays import parse_delays
 from leveret.catalog.records import Arguments
-from leveret.core.rules import Rules
+from leveret.core.codec.names import name_octets
+from leveret.core.queue.rules import Rules
 
-# As core.rules numbers them.
+# As core.queue.rules numbers them.
 OVERFLOWS = {"drop-head": 0, "reject-publish": 1, "reject-publish-dlx": 2}
 
 
@@ -26,4 +27,4 @@ def rules_from(arguments: Arguments) -> Rules:
 
 
 def _octets(name: str | None) -> bytes | None:
-    return None if name is None else name.encode("utf-8", "surrogateescape")
+    return None if name is None else name_octets(name)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from leveret.catalog.policy_keys import SEGMENT_BYTES_MAX, age_s
 from leveret.catalog.records import Arguments, QueueRecord
-from leveret.core.contract import Queue
-from leveret.core.office import Office
+from leveret.core.codec.names import name_octets
+from leveret.core.queue.contract import Queue
+from leveret.core.queue.office import Office
 from leveret.core.stream.log import SEGMENT_BYTES
 from leveret.core.stream.queue import StreamQueue
 from leveret.errors import SoftError
-from leveret.queues.queue_type import Stock, validate_arguments
+from leveret.queues.queue_type import QueueStorage, validate_arguments
 
 # Longer is for ever: RabbitMQ has no limit.
 AGE_MS_MAX = 1 << 62
@@ -51,14 +52,18 @@ class Stream:
         if record.arguments.get("x-stream-max-segment-size-bytes", 0) > SEGMENT_BYTES_MAX:
             raise SoftError(406, "Exceeded max value for x-stream-max-segment-size-bytes")
 
-    def create(self, record: QueueRecord, stock: Stock | None = None, office: Office | None = None) -> Queue:
-        assert stock is not None
-        name = record.name.encode("utf-8", "surrogateescape")
-        return StreamQueue(name, record, stock.streams.create(record.id), office)
+    def create(
+        self, record: QueueRecord, queue_storage: QueueStorage | None = None, office: Office | None = None
+    ) -> Queue:
+        assert queue_storage is not None
+        name = name_octets(record.name)
+        return StreamQueue(name, record, queue_storage.streams.create(record.id), office)
 
     def govern(self, queue: StreamQueue, arguments: Arguments, since_ms: int = 0) -> None:
         log = queue.log
-        log.segment_bytes = arguments.get("x-stream-max-segment-size-bytes", SEGMENT_BYTES) or SEGMENT_BYTES
+        segment_bytes = arguments.get("x-stream-max-segment-size-bytes", SEGMENT_BYTES) or SEGMENT_BYTES
+        # Taken as it is given, as RabbitMQ does, and never used below what the node allows: wherever it comes from.
+        log.segment_bytes = max(segment_bytes, log.stream_store.segment_bytes_min)
         log.max_bytes = arguments.get("x-max-length-bytes", -1)
         log.max_age_ms = min(1000 * (age_s(arguments.get("x-max-age")) or 0), AGE_MS_MAX)
-        log.keeper.limits_changed(log)
+        log.stream_store.limits_changed(log)

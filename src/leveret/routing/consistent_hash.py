@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from leveret.core.hash_matcher import ConsistentHashMatcher
-from leveret.core.matcher import Matcher
-from leveret.core.wording import shown_value
+from leveret.core.codec.wording import shown_value
+from leveret.core.matching.hash_matcher import ConsistentHashMatcher
+from leveret.core.matching.matcher import Matcher
 from leveret.errors import SoftError
 from leveret.routing.exchange_type import ExchangeType, Pick, text_argument
 

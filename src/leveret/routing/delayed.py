@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from leveret.core.matcher import Matcher
+from leveret.core.matching.matcher import Matcher
 from leveret.errors import SoftError
 from leveret.routing.exchange_type import ExchangeType, Pick
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from leveret.core.matcher import DirectMatcher, Matcher
+from leveret.core.matching.matcher import DirectMatcher, Matcher
 from leveret.routing.exchange_type import ExchangeType, Pick
 
 __all__ = ["Direct"]

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar, final
 
 from leveret.catalog.arguments import DEDUPLICATION_CHECKS
-from leveret.core.matcher import Matcher
-from leveret.core.wording import shown_type
+from leveret.catalog.policies import MESSAGE_ID_ARGUMENT
+from leveret.catalog.policy_keys import MESSAGE_IDS
+from leveret.core.codec.wording import shown_type, shown_value
+from leveret.core.matching.matcher import Matcher
 from leveret.errors import SoftError
 
 __all__ = ["ALTERNATE_EXCHANGE", "ExchangeType", "Pick", "text_argument"]
@@ -38,6 +40,9 @@ class ExchangeType(ABC):
         for name, check in DEDUPLICATION_CHECKS.items():
             if name in arguments and (reason := check(arguments[name])) is not None:
                 raise SoftError(406, f"invalid arg '{name}' for {exchange}: {reason}")
+        if MESSAGE_ID_ARGUMENT in arguments and arguments[MESSAGE_ID_ARGUMENT] not in MESSAGE_IDS:
+            text = f"{shown_value(arguments[MESSAGE_ID_ARGUMENT])} is not {' or '.join(MESSAGE_IDS)}"
+            raise SoftError(406, f"invalid arg '{MESSAGE_ID_ARGUMENT}' for {exchange}: {text}")
         self.validate_own_arguments(arguments, exchange)
 
     def validate_own_arguments(self, arguments: dict[str, Any], exchange: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from leveret.core.matcher import FanoutMatcher, Matcher
+from leveret.core.matching.matcher import FanoutMatcher, Matcher
 from leveret.routing.exchange_type import ExchangeType, Pick
 
 __all__ = ["Fanout"]

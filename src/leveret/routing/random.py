@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from leveret.core.hash_matcher import RandomMatcher
-from leveret.core.matcher import Matcher
+from leveret.core.matching.hash_matcher import RandomMatcher
+from leveret.core.matching.matcher import Matcher
 from leveret.routing.exchange_type import ExchangeType, Pick
 
 __all__ = ["Random"]

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from leveret.core.matcher import Matcher
-from leveret.core.super_stream_matcher import PARTITION_ORDER, SuperStreamMatcher, partition_order
-from leveret.core.wording import shown_value
+from leveret.core.codec.names import name_octets
+from leveret.core.codec.wording import shown_value
+from leveret.core.matching.matcher import Matcher
+from leveret.core.matching.super_stream_matcher import PARTITION_ORDER, SuperStreamMatcher, partition_order
 from leveret.errors import SoftError
 from leveret.routing.exchange_type import ExchangeType, Pick
 
@@ -23,7 +24,7 @@ class SuperStream(ExchangeType):
 
     def validate_binding(self, routing_key: str, arguments: dict[str, Any]) -> None:
         try:
-            partition_order(routing_key.encode("utf-8", "surrogateescape"), arguments)
+            partition_order(name_octets(routing_key), arguments)
         except ValueError:
             if PARTITION_ORDER in arguments:
                 given = arguments[PARTITION_ORDER]

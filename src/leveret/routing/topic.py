@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from leveret.core.matcher import Matcher
-from leveret.core.topic_trie import TopicMatcher
+from leveret.core.matching.matcher import Matcher
+from leveret.core.matching.topic_trie import TopicMatcher
 from leveret.routing.exchange_type import ExchangeType, Pick
 
 __all__ = ["Topic"]

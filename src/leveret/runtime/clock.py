@@ -20,3 +20,7 @@ class Clock:
         """The wall clock's milliseconds as they were when the broker started, going on evenly: nobody's messages expire
         because somebody has set the clock."""
         return int((self._offset_s + time.monotonic()) * 1000)
+
+    def resume(self, now_ms: int) -> None:
+        """For messages it is so late now: the time goes on where it was before the start."""
+        self._offset_s = now_ms / 1000 - time.monotonic()

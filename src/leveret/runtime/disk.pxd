@@ -6,6 +6,7 @@ from libc.errno cimport EINTR, errno
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+from posix.stat cimport fstat, struct_stat
 from posix.types cimport off_t
 from posix.unistd cimport read, write
 
@@ -44,12 +45,18 @@ cdef inline int read_at(int fd, unsigned char* p, Py_ssize_t start, Py_ssize_t s
         if count < 0 and errno == EINTR:
             continue
         if count <= 0:
-            # Where the file ends early, the checksum fails of what should be there; whoever wanted it reports that.
-            problem = errno if count < 0 else 0
+            problem = errno if count < 0 else file_end_problem(fd, offset + done)
             memset(p + start + done, 0, size - done)
             return problem
         done += count
     return 0
+
+cdef inline int file_end_problem(int fd, long long end) noexcept nogil:
+    # 0 only if the file really ends here: then zeros in place of what should be there are proof that it is lost.
+    cdef struct_stat found
+    if fstat(fd, &found) != 0:
+        return errno
+    return EIO if found.st_size > end else 0
 
 cdef inline int sync_data(int fd) noexcept nogil:
     # Never repeated after an error: the kernel may have dropped the pages, and a second call would succeed.

@@ -21,6 +21,8 @@ cdef struct Step:
     Py_ssize_t start
     Py_ssize_t size
     long long offset
+    # The error number of a read, 0 if its octets are those of the file
+    int problem
 
 
 cdef class Preparer:
@@ -39,7 +41,6 @@ cdef class DiskThread:
     cdef readonly bint busy
     cdef int error
     cdef readonly int failed_step
-    cdef readonly int read_error
     # Microseconds that the last job's syncs took together, and how many these were
     cdef readonly unsigned long long sync_us
     cdef readonly int sync_count

@@ -4,6 +4,7 @@ It takes one job at a time: a few steps, done in order, the first error ends it.
 interpreter's lock, so a busy loop cannot hold the disk up, nor a slow disk the loop. The loop learns that a job is done
 from an event descriptor that it watches."""
 
+import errno
 import os
 import threading
 
@@ -55,8 +56,6 @@ class DiskThread:
         # The error of the last job, 0 if there was none, and the step that had it.
         self.error = 0
         self.failed_step = 0
-        # The error of the last read that had one; the other steps are done all the same.
-        self.read_error = 0
         self.sync_us = 0
         self.sync_count = 0
         self.written_bytes_total = 0
@@ -65,7 +64,12 @@ class DiskThread:
         self.reads_total = 0
         self.stopping = False
         self.thread = threading.Thread(target=self.run, name=name, daemon=True)
-        self.thread.start()
+        try:
+            self.thread.start()
+        except RuntimeError as error:
+            os.close(self.done_fd)
+            os.close(self.wake_fd)
+            raise OSError(errno.EAGAIN, "cannot start a thread") from error
 
     # ---- on the loop: steps of the next job
 
@@ -76,8 +80,15 @@ class DiskThread:
         self.add_step(WRITE, fd, data, start, size, offset, 0)
 
     def read(self, fd, data, start, size, offset):
-        """Reads into data, which is filled with zeros where the file ends early or cannot be read."""
+        """Reads into data, which is filled with zeros where the file ends early or cannot be read: the number of the
+        step, for `read_error`. The other steps are done whatever becomes of it."""
         self.add_step(READ, fd, data, start, size, offset, 0)
+        return self.count - 1
+
+    def read_error(self, step):
+        """What became of this read of the last job: 0 if data has the octets of the file, with zeros only where that
+        really ends; else an error number, and then data says nothing about what is on the disk."""
+        return self.steps[step].problem
 
     def reserve(self, fd, size, offset):
         """Takes room in the file now, so that syncs have less to do later."""
@@ -98,6 +109,7 @@ class DiskThread:
         self.steps[i].size = size
         self.steps[i].offset = offset
         self.steps[i].salt = salt
+        self.steps[i].problem = 0
         if data is not None:
             p = data
             self.steps[i].p = p
@@ -122,7 +134,6 @@ class DiskThread:
         """Has the steps done. The buffers must not be touched until then."""
         self.busy = True
         self.error = 0
-        self.read_error = 0
         self.sync_us = 0
         self.sync_count = 0
         os.eventfd_write(self.wake_fd, 1)
@@ -180,9 +191,8 @@ class DiskThread:
                 )
                 self.read_bytes_total += self.steps[i].size
                 self.reads_total += 1
-                if problem != 0:
-                    self.read_error = problem
-                    problem = 0
+                self.steps[i].problem = problem
+                problem = 0
             elif kind == RESERVE:
                 reserve_at(self.steps[i].fd, self.steps[i].size, self.steps[i].offset)
                 problem = 0

@@ -6,6 +6,8 @@ import contextlib
 import errno
 import fcntl
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 # What may pass by itself; any other error of the disk is the end of a store.
@@ -14,11 +16,30 @@ SHORTAGES = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOME
 
 def sync_directory(path: Path) -> None:
     """Makes the names in a directory as durable as its files: after every create, rename and unlink."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    with opened_directory(path) as fd:
+        sync_names(fd)
+
+
+@contextlib.contextmanager
+def opened_directory(path: Path) -> Iterator[int]:
+    fd = open_directory(path)
     try:
-        os.fsync(fd)
+        yield fd
     finally:
         os.close(fd)
+
+
+def open_directory(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def sync_names(fd: int) -> None:
+    """Syncs a directory that is open. An error is never among the shortages, whatever its number: a second sync would
+    seem to succeed."""
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        raise OSError(errno.EIO, f"a directory cannot be synced: {error.strerror}") from error
 
 
 def create_file(path: Path, head: bytes, reserve_bytes: int = 0) -> int:
@@ -54,6 +75,13 @@ def write_all(fd: int, data: bytes | bytearray) -> None:
         view = view[os.write(fd, view) :]
 
 
+def write_all_at(fd: int, data: bytes | bytearray, offset: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(fd, view, offset)
+        view, offset = view[written:], offset + written
+
+
 def replace_file(path: Path, data: bytes | bytearray) -> None:
     """Writes a file so that after a crash there is the old one or the new one, never a part."""
     new = path.with_name(path.name + ".new")
@@ -84,6 +112,17 @@ def remove_files(paths: list[Path]) -> None:
             path.unlink()
     for directory in {path.parent for path in paths}:
         sync_directory(directory)
+
+
+def clear_directory(path: Path, last: str = "") -> None:
+    """Deletes whatever is in it, as far as that goes: for taking back what was not finished. The file called `last`
+    goes when nothing else is left."""
+    with contextlib.suppress(OSError):
+        for found in sorted(path.iterdir(), key=lambda found: found.name == last):
+            if found.is_dir() and not found.is_symlink():
+                shutil.rmtree(found, ignore_errors=True)
+            else:
+                found.unlink(missing_ok=True)
 
 
 class DirectoryLock:

@@ -10,6 +10,7 @@ import re
 import resource
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 # Files with a limit in a directory of a cgroup. Above memory.high nothing is killed, but every allocation is slowed
 # down until the process crawls, so that this too is a limit.
@@ -104,7 +105,8 @@ class ResidentMemory:
         except OSError:
             self._fd = -1
         self._malloc_trim: Callable[[int], int] | None = None
-        self._trim_sought = False
+        self._malloc_info: Callable[[], Any] | None = None
+        self._sought = False
 
     def resident_bytes(self) -> int:
         if self._fd < 0:
@@ -114,13 +116,22 @@ class ResidentMemory:
 
     def give_back(self) -> bool:
         """Makes the C library return freed memory to the system; False where it cannot be told to (not glibc)."""
-        if not self._trim_sought:
-            self._trim_sought = True
-            self._malloc_trim = _find_malloc_trim()
+        self._seek()
         if self._malloc_trim is None:
             return False
         self._malloc_trim(0)
         return True
+
+    def free_bytes(self) -> int:
+        """What the C library keeps that is not in use, whether it was returned to the system or not; 0 where it does
+        not say (not glibc, or one before 2.33)."""
+        self._seek()
+        return 0 if self._malloc_info is None else int(self._malloc_info().fordblks)
+
+    def _seek(self) -> None:
+        if not self._sought:
+            self._sought = True
+            self._malloc_trim, self._malloc_info = _find_malloc()
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -128,13 +139,25 @@ class ResidentMemory:
             self._fd = -1
 
 
-def _find_malloc_trim() -> Callable[[int], int] | None:
+# Of glibc's struct mallinfo2, in order.
+_MALLOC_FIGURES = (
+    *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+    *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+)
+
+
+def _find_malloc() -> tuple[Callable[[int], int] | None, Callable[[], Any] | None]:
     # Imported here: most processes never need it, and it would slow every start down.
     try:
         import ctypes
 
-        found = ctypes.CDLL(None).malloc_trim
+        library = ctypes.CDLL(None)
+        trim = library.malloc_trim
     except (ImportError, OSError, AttributeError):
-        return None
-    found.argtypes, found.restype = [ctypes.c_size_t], ctypes.c_int
-    return found
+        return None, None
+    trim.argtypes, trim.restype = [ctypes.c_size_t], ctypes.c_int
+    info = getattr(library, "mallinfo2", None)
+    if info is not None:
+        figures = [(name, ctypes.c_size_t) for name in _MALLOC_FIGURES]
+        info.argtypes, info.restype = [], type("MallocInfo", (ctypes.Structure,), {"_fields_": figures})
+    return trim, info

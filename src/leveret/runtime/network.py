@@ -1,85 +1,96 @@
-"""Sockets: a listener that accepts, and a pump that moves bytes between one socket and one session.
+"""Sockets: a transport that moves bytes between one socket and one session, and what the transports of a loop share.
 
-With runtime/tls_pump.py the only code that calls recv and send. One receive buffer serves all pumps of a loop, because
-a session works through a chunk in one go; output gathers in outboxes and goes out once per loop turn, one send a
-connection."""
+With runtime/tls_transport.py the only code that calls recv and send. One receive buffer serves all transports of a
+loop, because a session works through a chunk in one go; output gathers in write buffers and goes out once per loop
+turn, one send a connection."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import resource
 import select
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from leveret.runtime.descriptors import Share
 from leveret.runtime.log import get_logger
+from leveret.runtime.process import UNLIMITED
+from leveret.runtime.turns import Turns, Waiting
 
 if TYPE_CHECKING:
     from leveret.runtime.tls_peer import TlsPeer
 
 log = get_logger(__name__)
 
-# Half of what congests an outbox: then what one chunk publishes fits into one consumer's outbox and need not wait in
-# its queue. Measured: 0.16 instead of 0.21 us of CPU a message of 16 B, 0.8 instead of 1.1 of 1 KiB.
+# Half of what congests an write buffer: then what one chunk publishes fits into one consumer's write buffer and need
+# not wait in its queue. Measured: 0.16 instead of 0.21 us of CPU a message of 16 B, 0.8 instead of 1.1 of 1 KiB.
 RECEIVE_BYTES = 131072
 # Pieces of one sendmsg; the kernel takes at most 1024.
 PIECES_MAX = 64
-ACCEPTS_A_TURN = 64
 RESETS_A_TURN = 256
-# File descriptors that connections never get: the store needs some whatever happens.
-DESCRIPTORS_KEPT = 640
-# How long accepting pauses when the process is out of file descriptors.
-ACCEPT_PAUSE_S = 0.5
 # How long a closing connection may take to send its last octets and to see the peer close.
 DRAIN_DEADLINE_S = 2.0
-OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-
+# How long a peer that has closed its side may stay while nothing is read. Most pauses are shorter, and what it sent
+# before is read then as ever; an alarm may last for hours.
+ENDED_UNREAD_S = 3.0
+# A peer that is silent for so long is asked by the kernel whether it is still there, and given up after so many
+# questions without an answer: two minutes in all, where heartbeats are off or not listened to.
+KEEPALIVE_IDLE_S = 60
+KEEPALIVE_INTERVAL_S = 15
+KEEPALIVE_PROBES = 4
 
 # The first octet of TCP_INFO when nothing will come any more.
 TCP_CLOSED = 7
-# Why a pump does not read: its session said so; its peer does not read either; it is closing;
+# Why a transport does not read: its session said so; its peer does not read either; it is closing;
 PAUSE_SESSION = 1
 PAUSE_FLOODED = 2
 PAUSE_CLOSING = 4
 # it publishes faster than the disk takes it.
 PAUSE_DISK = 8
+# it waits for its turn, because others have used up this one.
+PAUSE_TURN = 32
+# Outboxes that are flushed before others have their turn: each is a system call.
+FLUSHED_A_TURN = 512
 
 
 class Endpoint(Protocol):
-    """What a pump needs of a session."""
+    """What a transport needs of a session."""
 
-    # core.outbox.Outbox, which this floor cannot name.
-    outbox: Any
+    # core.codec.write_buffer.WriteBuffer, which this floor cannot name.
+    write_buffer: Any
 
     def received(self, data: bytearray, size: int) -> None: ...
 
     def calmed(self) -> None:
-        """The outbox was congested and no longer is."""
+        """The write buffer was congested and no longer is."""
 
     def lost(self, reason: str) -> None:
         """The socket is closed, for whatever reason; called once."""
 
 
-class Switchboard:
-    """What the pumps of one loop share: the receive buffer, the outboxes with something in them (which put
-    themselves on the list), and spare buffers that outboxes pass on to one another."""
+class SocketHub:
+    """What the transports of one loop share: the receive buffer, the write buffers with something in them (which put
+    themselves on the list), and spare buffers that write buffers pass on to one another."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, descriptors: Share | None = None, meter: Any | None = None
+    ) -> None:
+        """`descriptors` counts the sockets of the transports; `meter`, a core.observe.meter.Meter, what their sessions
+        do."""
         self.loop = loop
+        self.turns = Turns(loop, self._flush, meter)
+        self.descriptors = descriptors or Share("amqp", UNLIMITED)
         self.buffer = bytearray(RECEIVE_BYTES)
         self.view = memoryview(self.buffer)
         self.dirty: list[Any] = []
         self.spares: list[bytearray] = []
         self._scheduled = False
-        # The last batch of the log that is on disk, and outboxes that wait for a later one.
+        # The last batch of the log that is on disk, and write buffers that wait for a later one.
         self._safe_batch = 0
         self._held: dict[Any, bool] = {}
-        self.open_pumps = 0
-        # Tells of sockets that were reset, see watch.
+        # Tells of sockets that were reset or whose peer has closed its side, see watch.
         self._resets = select.epoll()
-        self._watched: dict[int, Pump] = {}
+        self._watched: dict[int, SocketTransport] = {}
         loop.add_reader(self._resets.fileno(), self._on_resets)
 
     def close(self) -> None:
@@ -88,30 +99,36 @@ class Switchboard:
             self.loop.remove_reader(self._resets.fileno())
             self._resets.close()
 
-    def watch(self, sock: socket.socket, pump: Pump) -> None:
+    def watch(self, sock: socket.socket, transport: SocketTransport) -> None:
         """A peer may send something and reset the connection at once. The loop tells of that a single time and watches
-        the socket no more, but what was sent is read first: the reset would never be noticed."""
+        the socket no more, but what was sent is read first: the reset would never be noticed. Nor would the end of a
+        peer that is not read at present."""
         if sock.family != socket.AF_UNIX:
-            self._watched[sock.fileno()] = pump
+            self._watched[sock.fileno()] = transport
             # Errors and hang-ups are told of without being asked for.
-            self._resets.register(sock, select.EPOLLET)
+            self._resets.register(sock, select.EPOLLET | select.EPOLLRDHUP)
+            _keep_alive(sock)
 
     def unwatch(self, fd: int) -> None:
         if self._watched.pop(fd, None) is not None and not self._resets.closed:
             self._resets.unregister(fd)
 
     def _on_resets(self) -> None:
-        for fd, _ in self._resets.poll(0, RESETS_A_TURN):
-            pump = self._watched.get(fd)
-            if pump is not None:
-                pump.was_reset()
+        for fd, events in self._resets.poll(0, RESETS_A_TURN):
+            transport = self._watched.get(fd)
+            if transport is None:
+                continue
+            if events & (select.EPOLLHUP | select.EPOLLERR):
+                transport.was_reset()
+            else:
+                transport.peer_ended()
 
-    def holds(self, outbox: Any) -> bool:
-        """Whether the outbox must wait for the disk; then it is flushed when the disk is done."""
-        if outbox.barrier <= self._safe_batch:
-            outbox.barrier = 0
+    def holds(self, write_buffer: Any) -> bool:
+        """Whether the write buffer must wait for the disk; then it is flushed when the disk is done."""
+        if write_buffer.barrier <= self._safe_batch:
+            write_buffer.barrier = 0
             return False
-        self._held[outbox] = True
+        self._held[write_buffer] = True
         return True
 
     def batch_synced(self, batch: int) -> None:
@@ -123,54 +140,63 @@ class Switchboard:
             self.kick()
 
     def kick(self) -> None:
-        """To be called after anything that may have written into outboxes: flushes them when the turn ends."""
+        """To be called after anything that may have written into write buffers: flushes them when the turn ends."""
         if self.dirty and not self._scheduled:
             self._scheduled = True
             self.loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._scheduled = False
-        batch = self.dirty.copy()
-        self.dirty.clear()
-        for outbox in batch:
-            pump: Pump | None = outbox.owner
-            if pump is None:
-                outbox.discard()
-                outbox.calm_down()
+        batch = self.dirty[:FLUSHED_A_TURN]
+        del self.dirty[:FLUSHED_A_TURN]
+        for write_buffer in batch:
+            transport: SocketTransport | None = write_buffer.owner
+            if transport is None:
+                write_buffer.discard()
+                write_buffer.calm_down()
             else:
                 try:
-                    pump.flush()
+                    transport.flush()
                 except Exception:
                     # A mistake of ours with one connection must not keep the others' output from going out.
-                    log.exception("flushing a connection failed", peer=pump.peer)
-                    pump.abort("internal error")
+                    log.exception("flushing a connection failed", peer=transport.peer)
+                    transport.abort("internal error")
         self.kick()
 
 
-class Pump:
-    """One accepted socket. Reads while it may, writes what the outbox holds, and tells its endpoint when it is over."""
+class SocketTransport:
+    """One accepted socket. Reads while it may, writes what the write buffer holds, and tells its endpoint when it is
+    over."""
 
     __slots__ = (
         "_board",
         "_closing",
         "_drain_timer",
+        "_end_timer",
+        "_ended",
         "_fd",
         "_pauses",
         "_reading",
         "_sock",
+        "_turn",
         "_writing",
         "endpoint",
+        "group",
         "on_closed",
         "peer",
+        "reached",
         "tls",
     )
 
-    def __init__(self, board: Switchboard, sock: socket.socket, peer: tuple[str, int]) -> None:
+    def __init__(self, board: SocketHub, sock: socket.socket, peer: tuple[str, int]) -> None:
         self._board = board
-        board.open_pumps += 1
+        board.descriptors.used += 1
         self._sock: socket.socket | None = sock
         self._fd = sock.fileno()
+        # The client's, also if it came through a proxy.
         self.peer = peer
+        # The address of the proxy that the client connected to, if a proxy has said so.
+        self.reached: tuple[str, int] | None = None
         # What is known of the other end if this is TLS and its handshake is over.
         self.tls: TlsPeer | None = None
         # Why nothing is read at present: a set of PAUSE bits. `_reading` says whether the loop watches the socket.
@@ -179,13 +205,19 @@ class Pump:
         self._writing = False
         self._closing = False
         self._drain_timer: asyncio.TimerHandle | None = None
+        # Whether the peer has closed its side, and until when what it sent before may wait to be read.
+        self._ended = False
+        self._end_timer: asyncio.TimerHandle | None = None
+        # Its place among those who wait for a turn, if it does; and with whom it shares the turns: its virtual host.
+        self._turn: Waiting | None = None
+        self.group = ""
         self.endpoint: Endpoint | None = None
         # Told once, when the socket is closed.
-        self.on_closed: Callable[[Pump], None] | None = None
+        self.on_closed: Callable[[SocketTransport], None] | None = None
 
     def start(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        endpoint.outbox.owner = self
+        endpoint.write_buffer.owner = self
         if self._sock is not None:
             self._board.watch(self._sock, self)
         self.resume_reading()
@@ -193,6 +225,8 @@ class Pump:
     @property
     def local(self) -> tuple[str, int]:
         """The address by which the peer has come."""
+        if self.reached is not None:
+            return self.reached
         assert self._sock is not None
         name = self._sock.getsockname()
         return name[0], name[1]
@@ -215,8 +249,25 @@ class Pump:
         if self._reading:
             self._reading = False
             self._board.loop.remove_reader(self._fd)
+        if self._ended:
+            self._await_reading()
 
     def _readable(self) -> None:
+        """The socket has something. It stays there while others are to come first."""
+        if self._board.turns.is_over():
+            self.pause_reading(PAUSE_TURN)
+            self._turn = self._board.turns.wait(self.group, self._take_turn)
+        else:
+            self._read()
+
+    def _take_turn(self) -> None:
+        self._turn = None
+        self._pauses &= ~PAUSE_TURN
+        if self._pauses == 0:
+            self._read()
+            self.resume_reading(PAUSE_TURN)
+
+    def _read(self) -> None:
         sock, endpoint = self._sock, self.endpoint
         if sock is None or endpoint is None:
             return
@@ -231,8 +282,9 @@ class Pump:
         if size == 0:
             self._drop("closed by peer")
             return
+        board.turns.charge(size)
         endpoint.received(board.buffer, size)
-        if endpoint.outbox.flooded():
+        if endpoint.write_buffer.flooded():
             self.pause_reading(PAUSE_FLOODED)
         if board.dirty:
             board.kick()
@@ -242,12 +294,34 @@ class Pump:
         then nobody knows when that would be."""
         if self._sock is None:
             return
+        if self._pauses == PAUSE_TURN:
+            # It is about to be read.
+            self._board.loop.call_soon(self.was_reset)
+            return
         if self._pauses:
             self._drop("closed" if self._closing else "reset by peer")
             return
-        self._readable()
+        self._read()
         if self._sock is not None and _is_over(self._sock):
             self._board.loop.call_soon(self.was_reset)
+
+    def peer_ended(self) -> None:
+        """The peer has closed its side. Whoever reads sees that behind what was sent before; if nobody does, nobody
+        knows whether the peer is there at all."""
+        self._ended = True
+        if self._pauses:
+            self._await_reading()
+
+    def _await_reading(self) -> None:
+        if self._sock is not None and not self._closing and self._end_timer is None:
+            self._end_timer = self._board.loop.call_later(ENDED_UNREAD_S, self._still_unread)
+
+    def _still_unread(self) -> None:
+        self._end_timer = None
+        if self._pauses == PAUSE_TURN:
+            self._await_reading()
+        elif self._pauses and not self._closing:
+            self._drop("closed by peer while it was not read")
 
     # ---- out
 
@@ -256,39 +330,39 @@ class Pump:
         endpoint, sock = self.endpoint, self._sock
         if endpoint is None or sock is None:
             return
-        outbox = endpoint.outbox
-        if outbox.barrier and self._board.holds(outbox):
+        write_buffer = endpoint.write_buffer
+        if write_buffer.barrier and self._board.holds(write_buffer):
             self._watch_writing(False)
             return
         try:
-            views = outbox.views(PIECES_MAX)
+            views = write_buffer.views(PIECES_MAX)
             while views:
                 count = sock.send(views[0]) if len(views) == 1 else sock.sendmsg(views)
                 total = sum(map(len, views)) if len(views) > 1 else len(views[0])
-                outbox.sent(count)
+                write_buffer.sent(count)
                 if count < total:
                     break
-                views = outbox.views(PIECES_MAX)
+                views = write_buffer.views(PIECES_MAX)
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:
-            outbox.calm_down()
+            write_buffer.calm_down()
             self._drop(f"writing failed: {error}")
             return
-        self._after_flush(outbox, endpoint, outbox.pending())
+        self._after_flush(write_buffer, endpoint, write_buffer.pending())
 
-    def _after_flush(self, outbox: Any, endpoint: Endpoint, pending: int) -> None:
+    def _after_flush(self, write_buffer: Any, endpoint: Endpoint, pending: int) -> None:
         """`pending` octets wait for the socket."""
-        calmed = outbox.calm_down()
+        calmed = write_buffer.calm_down()
         if pending:
             self._watch_writing(True)
         elif self._writing:
             self._watch_writing(False)
-        if self._pauses & PAUSE_FLOODED and not outbox.flooded():
+        if self._pauses & PAUSE_FLOODED and not write_buffer.flooded():
             self.resume_reading(PAUSE_FLOODED)
         if calmed:
             endpoint.calmed()
-        if self._closing and not outbox.pending():
+        if self._closing and not write_buffer.pending():
             self._say_goodbye()
 
     def _watch_writing(self, watch: bool) -> None:
@@ -350,15 +424,18 @@ class Pump:
             return
         self.pause_reading(PAUSE_CLOSING)
         self._watch_writing(False)
-        if self._drain_timer is not None:
-            self._drain_timer.cancel()
+        if self._turn is not None:
+            self._turn.cancel()
+        for timer in (self._drain_timer, self._end_timer):
+            if timer is not None:
+                timer.cancel()
         self._board.unwatch(self._fd)
         sock.close()
-        self._board.open_pumps -= 1
+        self._board.descriptors.used -= 1
         endpoint, self.endpoint = self.endpoint, None
         if endpoint is not None:
-            endpoint.outbox.owner = None
-            endpoint.outbox.discard()
+            endpoint.write_buffer.owner = None
+            endpoint.write_buffer.discard()
             endpoint.lost(reason)
         if self.on_closed is not None:
             self.on_closed(self)
@@ -370,74 +447,11 @@ def _is_over(sock: socket.socket) -> bool:
     return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == TCP_CLOSED
 
 
-MakePump = Callable[[Switchboard, socket.socket, tuple[str, int]], Pump]
-
-
-class Listener:
-    """A listening socket. Accepts in small batches, and pauses while the process runs out of file descriptors."""
-
-    def __init__(
-        self,
-        board: Switchboard,
-        host: str,
-        port: int,
-        accept: Callable[[Pump], None],
-        make_pump: MakePump = Pump,
-    ) -> None:
-        self._board = board
-        self._accept = accept
-        self._make_pump = make_pump
-        self._resume: asyncio.TimerHandle | None = None
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._sock = socket.socket(family, socket.SOCK_STREAM)
-        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._sock.setblocking(False)
-        try:
-            self._sock.bind((host, port))
-            self._sock.listen(1024)
-        except OSError:
-            self._sock.close()
-            raise
-        name = self._sock.getsockname()
-        self.host: str = name[0]
-        self.port: int = name[1]
-        board.loop.add_reader(self._sock.fileno(), self._acceptable)
-
-    def _acceptable(self) -> None:
-        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        room = limit - min(DESCRIPTORS_KEPT, limit // 2) - self._board.open_pumps
-        if room <= 0:
-            self._pause()
-            return
-        for _ in range(min(ACCEPTS_A_TURN, room)):
-            try:
-                sock, peer = self._sock.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                break
-            except OSError as error:
-                if error.errno not in OUT_OF_DESCRIPTORS:
-                    raise
-                self._pause()
-                break
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # A peer that vanished without heartbeats is noticed by the kernel at least.
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            self._accept(self._make_pump(self._board, sock, (peer[0], peer[1])))
-        self._board.kick()
-
-    def _pause(self) -> None:
-        self._board.loop.remove_reader(self._sock.fileno())
-        self._resume = self._board.loop.call_later(ACCEPT_PAUSE_S, self._unpause)
-
-    def _unpause(self) -> None:
-        self._resume = None
-        self._board.loop.add_reader(self._sock.fileno(), self._acceptable)
-
-    def close(self) -> None:
-        if self._resume is not None:
-            self._resume.cancel()
-            self._resume = None
-        if self._sock.fileno() >= 0:
-            self._board.loop.remove_reader(self._sock.fileno())
-            self._sock.close()
+def _keep_alive(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    # macOS has another name for the first.
+    idle = getattr(socket, "TCP_KEEPIDLE", None) or getattr(socket, "TCP_KEEPALIVE", None)
+    if idle is not None:
+        sock.setsockopt(socket.IPPROTO_TCP, idle, KEEPALIVE_IDLE_S)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)

@@ -3,6 +3,7 @@ memory by kind. Asked when somebody wants to know, and kept by nobody."""
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import re
@@ -23,8 +24,9 @@ def descriptors_used() -> int:
     try:
         # One of them is the listing itself.
         return len(os.listdir(DESCRIPTORS)) - 1
-    except OSError:
-        return 0
+    except OSError as error:
+        # No descriptor is left even for the listing: all are in use.
+        return descriptors_max() if error.errno == errno.EMFILE else 0
 
 
 def descriptors_max() -> int:

@@ -7,7 +7,7 @@ import time
 
 
 class Step:
-    __slots__ = ("fd", "kind", "offset", "p", "salt", "size", "start")
+    __slots__ = ("fd", "kind", "offset", "p", "problem", "salt", "size", "start")
 
 
 def write_at(fd, p, start, size, offset):
@@ -34,11 +34,18 @@ def read_at(fd, p, start, size, offset):
         except OSError as error:
             count, problem = 0, error.errno
         if count == 0:
-            # Where the file ends early, the checksum fails of what should be there; whoever wanted it reports that.
             view[start + done : start + size] = bytes(size - done)
-            return problem
+            return problem or file_end_problem(fd, offset + done)
         done += count
     return 0
+
+
+def file_end_problem(fd, end):
+    # 0 only if the file really ends here: then zeros in place of what should be there are proof that it is lost.
+    try:
+        return errno.EIO if os.fstat(fd).st_size > end else 0
+    except OSError as error:
+        return error.errno
 
 
 def sync_data(fd):

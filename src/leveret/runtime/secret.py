@@ -12,10 +12,12 @@ MASK = "******"
 
 
 class Secret:
-    __slots__ = ("_text",)
+    __slots__ = ("_text", "given")
 
-    def __init__(self, text: str = "") -> None:
+    def __init__(self, text: str = "", given: bool = False) -> None:
         self._text = text
+        # Whether somebody has set it; not if it is a default of ours.
+        self.given = given
 
     def reveal(self) -> str:
         return self._text

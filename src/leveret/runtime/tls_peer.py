@@ -1,6 +1,6 @@
 """What is known of the other end of a TLS connection: protocol, cipher and, if it showed one, its certificate.
 
-In the words of RabbitMQ's management API. Made by runtime/tls_pump.py when a handshake is over."""
+In the words of RabbitMQ's management API. Made by runtime/tls_transport.py when a handshake is over."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The clock beside a channel's unacked deliveries: what nobody acknowledges in time goes back, or the channel closes.
 
-One timer per channel, and none on a channel where no timeout is in force. `core.ack_watch` knows who is late; this
-module looks at the clock for it and does what the node's setting says."""
+One timer per channel, and none on a channel where no timeout is in force. `core.connection.ack_watch` knows who is
+late; this module looks at the clock for it and does what the node's setting says."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import asyncio
 from math import ceil
 from typing import TYPE_CHECKING
 
-from leveret.core.ack_watch import AckWatch, effective_timeout, own_timeout
-from leveret.core.contract import Entry, Subscriber
+from leveret.core.connection.ack_watch import AckWatch, effective_timeout, own_timeout
+from leveret.core.queue.contract import Entry, Subscriber
 from leveret.errors import SoftError
 from leveret.runtime.log import get_logger
 
 if TYPE_CHECKING:
-    from leveret.session.channel import ChannelDesk
+    from leveret.session.channel import ChannelSession
 
 log = get_logger(__name__)
 
@@ -27,13 +27,13 @@ HELD_UP_MS = 100.0
 
 
 class AckTimeouts:
-    __slots__ = ("_desk", "_looked_at", "_stood_ms", "_timer", "_watch")
+    __slots__ = ("_channel_session", "_looked_at", "_stood_ms", "_timer", "_watch")
 
-    def __init__(self, desk: ChannelDesk) -> None:
-        self._desk = desk
-        self._watch = AckWatch(desk.core, desk.session.settings.ack_timeout_ms)
+    def __init__(self, channel_session: ChannelSession) -> None:
+        self._channel_session = channel_session
+        self._watch = AckWatch(channel_session.core, channel_session.session.settings.ack_timeout_ms)
         self._timer: asyncio.TimerHandle | None = None
-        self._looked_at = desk.session.broker.clock.monotonic() * 1000
+        self._looked_at = channel_session.session.broker.clock.monotonic() * 1000
         # How long this clock stood, because the connection was not read.
         self._stood_ms = 0.0
 
@@ -56,7 +56,7 @@ class AckTimeouts:
 
     def _now_ms(self) -> float:
         """Stands still while the broker does not read the client, whose acks may lie unread in the socket."""
-        session = self._desk.session
+        session = self._channel_session.session
         now_ms = session.broker.clock.monotonic() * 1000
         if session.held_up:
             self._stood_ms += now_ms - self._looked_at
@@ -65,7 +65,7 @@ class AckTimeouts:
 
     def _arm(self) -> None:
         self.stop()
-        session = self._desk.session
+        session = self._channel_session.session
         wait_ms = self._watch.wait_ms(self._now_ms())
         if wait_ms is not None:
             if session.held_up:
@@ -74,53 +74,56 @@ class AckTimeouts:
 
     def _tick(self) -> None:
         self._timer = None
-        session = self._desk.session
+        session = self._channel_session.session
         try:
             late = self._watch.look(self._now_ms())
             if late:
                 self._act(late)
         except Exception:
-            log.exception("acknowledgement timeout failed", peer=session.peer_name, channel=self._desk.number)
+            log.exception(
+                "acknowledgement timeout failed", peer=session.peer_name, channel=self._channel_session.number
+            )
             session.fail_internally()
         session.board.kick()
-        if self._desk.is_open:
+        if self._channel_session.is_open:
             self._arm()
 
     def _act(self, late: list[Entry]) -> None:
-        desk = self._desk
-        session = desk.session
+        channel_session = self._channel_session
+        session = channel_session.session
         timeout_ms = self._watch.timeout_of(late[0])
         if session.settings.ack_timeout_action == CLOSE:
             # RabbitMQ's text, which clients and people look for.
             text = (
-                f"delivery acknowledgement on channel {desk.number} timed out. Timeout value used: {timeout_ms} ms. "
+                f"delivery acknowledgement on channel {channel_session.number} timed out. "
+                f"Timeout value used: {timeout_ms} ms. "
                 "This timeout value can be configured, see consumers doc guide to learn more"
             )
-            session.close_channel(desk, SoftError(406, text))
+            session.close_channel(channel_session, SoftError(406, text))
             return
         # The first time is worth a line; a consumer that hangs would write one in every timeout.
-        tell = log.debug if desk.core.timed_out_total else log.warning
+        tell = log.debug if channel_session.core.timed_out_total else log.warning
         tell(
             "deliveries not acknowledged in time went back to their queues",
             peer=session.peer_name,
-            channel=desk.number,
+            channel=channel_session.number,
             count=len(late),
             timeout_ms=timeout_ms,
         )
-        desk.core.time_out(late)
+        channel_session.core.time_out(late)
 
 
-def expect_acks(desk: ChannelDesk, subscriber: Subscriber) -> None:
+def expect_acks(channel_session: ChannelSession, subscriber: Subscriber) -> None:
     """Watches over what the subscriber gets, if a timeout is in force for it; else it costs this question."""
-    if desk.ack_timeouts is None:
-        default_ms = desk.session.settings.ack_timeout_ms
+    if channel_session.ack_timeouts is None:
+        default_ms = channel_session.session.settings.ack_timeout_ms
         if effective_timeout(own_timeout(subscriber), subscriber.queue, default_ms) == 0:
             return
-        desk.ack_timeouts = AckTimeouts(desk)
-    desk.ack_timeouts.add(subscriber)
+        channel_session.ack_timeouts = AckTimeouts(channel_session)
+    channel_session.ack_timeouts.add(subscriber)
 
 
-def recheck_acks(desk: ChannelDesk) -> None:
+def recheck_acks(channel_session: ChannelSession) -> None:
     """Queues of this channel may have got a timeout, or another one."""
-    timeouts = desk.ack_timeouts or AckTimeouts(desk)
-    desk.ack_timeouts = timeouts if timeouts.recheck() else None
+    timeouts = channel_session.ack_timeouts or AckTimeouts(channel_session)
+    channel_session.ack_timeouts = timeouts if timeouts.recheck() else None

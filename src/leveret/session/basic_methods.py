@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from leveret.broker.access import READ
+from leveret.auth.access import READ
 from leveret.broker.topology import REPLY_TO_PREFIX, queue_text
 from leveret.catalog import arguments as check
-from leveret.core.consumer import Consumer, Getter
-from leveret.core.contract import Queue
+from leveret.core.codec.names import name_octets
+from leveret.core.connection.consumer import Consumer, Getter
+from leveret.core.queue.contract import Queue
 from leveret.core.stream.queue import StreamQueue
 from leveret.errors import HardError, SoftError
 from leveret.session.ack_timeouts import expect_acks
-from leveret.session.channel import ChannelDesk
+from leveret.session.channel import ChannelSession
 from leveret.session.stream_consumers import consume_stream
+from leveret.session.super_stream_query import QUERY as SUPER_STREAM_QUERY
+from leveret.session.super_stream_query import answer_super_stream_query
 from leveret.session.suspension import FOR_LOAD
 from leveret.wire.basic_methods import (
     BasicCancel,
@@ -36,41 +39,44 @@ CONSUMER_ARGUMENT_CHECKS: dict[str, check.Check] = {
 }
 
 
-def qos(desk: ChannelDesk, method: BasicQos) -> None:
+def qos(channel_session: ChannelSession, method: BasicQos) -> None:
     """global=true limits the channel. global=false is for consumers that start later, each with its own limit; like
     RabbitMQ's it lifts the channel's limit."""
     if method.global_:
-        desk.core.prefetch_count = method.prefetch_count
-        desk.core.prefetch_bytes = method.prefetch_size
+        channel_session.core.prefetch_count = method.prefetch_count
+        channel_session.core.prefetch_bytes = method.prefetch_size
     else:
-        desk.prefetch_count = method.prefetch_count
-        desk.prefetch_bytes = method.prefetch_size
-        desk.core.prefetch_count = 0
-        desk.core.prefetch_bytes = 0
-    desk.send(BasicQosOk())
-    desk.core.unpark()
+        channel_session.prefetch_count = method.prefetch_count
+        channel_session.prefetch_bytes = method.prefetch_size
+        channel_session.core.prefetch_count = 0
+        channel_session.core.prefetch_bytes = 0
+    channel_session.send(BasicQosOk())
+    channel_session.core.unpark()
 
 
-def consume(desk: ChannelDesk, method: BasicConsume) -> None:
-    tag = method.consumer_tag or "amq.ctag-" + desk.session.broker.dice.name()
-    if tag.encode("utf-8", "surrogateescape") in desk.core.consumers:
+def consume(channel_session: ChannelSession, method: BasicConsume) -> None:
+    tag = method.consumer_tag or "amq.ctag-" + channel_session.session.broker.dice.name()
+    if name_octets(tag) in channel_session.core.consumers:
         raise HardError(530, f"attempt to reuse consumer tag '{tag}'")
     if method.queue == REPLY_TO_PREFIX:
-        _consume_replies(desk, method, tag)
+        _consume_replies(channel_session, method, tag)
         return
-    name = desk.named_queue(method.queue)
-    desk.access.check_queue(READ, name)
-    queue = desk.session.topology.find_queue(desk, name)
+    if SUPER_STREAM_QUERY in method.arguments:
+        answer_super_stream_query(channel_session, method, tag)
+        return
+    name = channel_session.named_queue(method.queue)
+    channel_session.access.check_queue(READ, name)
+    queue = channel_session.session.topology.find_queue(channel_session, name)
     if isinstance(queue, StreamQueue):
-        consume_stream(desk, method, queue, tag)
+        consume_stream(channel_session, method, queue, tag)
         return
-    what = queue_text(desk.vhost.name, name)
+    what = queue_text(channel_session.vhost.name, name)
     priority = _checked_priority(method.arguments, what)
     _check_exclusive(queue, method.exclusive, what)
-    consumer = _add_consumer(desk, method, queue, tag, priority)
+    consumer = _add_consumer(channel_session, method, queue, tag, priority)
     if not method.no_ack:
         consumer.ack_timeout_ms = method.arguments.get("x-consumer-timeout", -1)
-        expect_acks(desk, consumer)
+        expect_acks(channel_session, consumer)
     queue.subscribe(consumer)
 
 
@@ -91,92 +97,95 @@ def _check_exclusive(queue: Queue, exclusive: bool, what: str) -> None:
         raise SoftError(403, f"{what} in exclusive use")
 
 
-def _add_consumer(desk: ChannelDesk, method: BasicConsume, queue: Queue, tag: str, priority: int) -> Consumer:
+def _add_consumer(
+    channel_session: ChannelSession, method: BasicConsume, queue: Queue, tag: str, priority: int
+) -> Consumer:
     """Makes the consumer and answers; the answer must be out before the first delivery."""
     consumer = Consumer(
-        desk.core,
+        channel_session.core,
         queue,
-        tag.encode("utf-8", "surrogateescape"),
+        name_octets(tag),
         method.no_ack,
         method.exclusive,
         priority,
-        desk.prefetch_count,
-        desk.prefetch_bytes,
+        channel_session.prefetch_count,
+        channel_session.prefetch_bytes,
         method.arguments,
     )
-    desk.core.add_consumer(consumer)
+    channel_session.add_consumer(consumer)
     if not method.nowait:
-        desk.send(BasicConsumeOk(tag))
+        channel_session.send(BasicConsumeOk(tag))
     return consumer
 
 
-def _consume_replies(desk: ChannelDesk, method: BasicConsume, tag: str) -> None:
+def _consume_replies(channel_session: ChannelSession, method: BasicConsume, tag: str) -> None:
     """Direct reply-to: the channel gets an address of its own, which requests carry from now on."""
     if not method.no_ack:
         raise SoftError(406, "reply consumer cannot acknowledge")
-    if desk.reply_name is not None:
+    if channel_session.reply_name is not None:
         raise SoftError(406, "reply consumer already set")
-    name = f"{REPLY_TO_PREFIX}.{desk.session.broker.dice.name()}".encode()
-    reply = desk.vhost.add_reply(name)
-    desk.reply_name = name
+    name = f"{REPLY_TO_PREFIX}.{channel_session.session.broker.dice.name()}".encode()
+    reply = channel_session.vhost.add_reply(name)
+    channel_session.reply_name = name
     # Like RabbitMQ, looks at no argument: there is nobody to come before.
-    reply.subscribe(_add_consumer(desk, method, reply, tag, 0))
+    reply.subscribe(_add_consumer(channel_session, method, reply, tag, 0))
 
 
-def cancel(desk: ChannelDesk, method: BasicCancel) -> None:
+def cancel(channel_session: ChannelSession, method: BasicCancel) -> None:
     """What was delivered stays with the channel and can still be acknowledged."""
-    consumer = desk.core.remove_consumer(method.consumer_tag.encode("utf-8", "surrogateescape"))
+    consumer = channel_session.remove_consumer(name_octets(method.consumer_tag))
     if consumer is not None:
-        if consumer.queue.name == desk.reply_name:
-            desk.vhost.remove_reply(consumer.queue.name)
-            desk.reply_name = None
+        if consumer.queue.name == channel_session.reply_name:
+            channel_session.vhost.remove_reply(consumer.queue.name)
+            channel_session.reply_name = None
         else:
-            desk.session.topology.consumer_left(desk.vhost, consumer.queue)
+            channel_session.session.topology.consumer_left(channel_session.vhost, consumer.queue)
     if not method.nowait:
-        desk.send(BasicCancelOk(method.consumer_tag))
+        channel_session.send(BasicCancelOk(method.consumer_tag))
 
 
-def get(desk: ChannelDesk, method: BasicGet) -> None:
-    name = desk.named_queue(method.queue)
-    desk.access.check_queue(READ, name)
-    queue = desk.session.topology.find_queue(desk, name)
-    if isinstance(queue, StreamQueue):
-        raise HardError(540, queue.refusal("basic.get"))
-    desk.vhost.leases.renew(queue)
-    _answer_get(desk, queue, method.no_ack)
+def get(channel_session: ChannelSession, method: BasicGet) -> None:
+    name = channel_session.named_queue(method.queue)
+    channel_session.access.check_queue(READ, name)
+    queue = channel_session.session.topology.find_queue(channel_session, name)
+    if (refusal := queue.refusal("basic.get")) is not None:
+        raise HardError(540, refusal)
+    channel_session.vhost.queue_expiry.renew(queue)
+    _answer_get(channel_session, queue, method.no_ack)
 
 
-def _answer_get(desk: ChannelDesk, queue: Queue, no_ack: bool) -> bool:
+def _answer_get(channel_session: ChannelSession, queue: Queue, no_ack: bool) -> bool:
     """False if the answer must wait for the disk."""
-    getter = Getter(desk.core, queue, no_ack)
+    getter = Getter(channel_session.core, queue, no_ack)
     found = getter.fetch()
     if found is None:
         # On disk: nothing else of this client is handled until it is here, since answers come in order.
-        session = desk.session
+        session = channel_session.session
         session.suspend(FOR_LOAD)
-        queue.await_load(lambda: session.board.loop.call_soon(_go_on_with_get, desk, queue, no_ack))
+        queue.await_load(lambda: session.board.loop.call_soon(_go_on_with_get, channel_session, queue, no_ack))
         return False
     if not found:
-        desk.send(BasicGetEmpty())
+        channel_session.send(BasicGetEmpty())
     elif not no_ack:
-        expect_acks(desk, getter)
+        expect_acks(channel_session, getter)
     return True
 
 
-def _go_on_with_get(desk: ChannelDesk, queue: Queue, no_ack: bool) -> None:
-    session = desk.session
-    if not session.gone and (not desk.is_open or _answer_get(desk, queue, no_ack)):
+def _go_on_with_get(channel_session: ChannelSession, queue: Queue, no_ack: bool) -> None:
+    session = channel_session.session
+    if not session.gone and (not channel_session.is_open or _answer_get(channel_session, queue, no_ack)):
         session.resume(FOR_LOAD)
 
 
-def recover(desk: ChannelDesk, method: BasicRecover | BasicRecoverAsync) -> None:
+def recover(channel_session: ChannelSession, method: BasicRecover | BasicRecoverAsync) -> None:
     if not method.requeue:
         raise HardError(540, "requeue=false")
-    desk.core.check_recovery(method.METHOD)
+    channel_session.core.check_recovery(method.METHOD)
     # The answer goes first: everything may come straight back to this channel.
     if isinstance(method, BasicRecover):
-        desk.send(BasicRecoverOk())
-    desk.core.recover()
+        channel_session.send(BasicRecoverOk())
+    channel_session.core.recover()
+    channel_session.session.core.await_channel(channel_session.core)
 
 
 HANDLERS = {

@@ -1,6 +1,6 @@
 """Logins by certificate (SASL EXTERNAL), for both protocols: who may use it, and whom the certificate names.
 
-The certificate was verified by TLS before; here it becomes the name of a user, about whom broker/login.py decides.
+The certificate was verified by TLS before; here it becomes the name of a user, about whom auth/login.py decides.
 Nothing the client says counts."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Protocol
 
 from leveret.broker.broker import Broker
 from leveret.errors import LoginRefused
-from leveret.runtime.network import Pump
+from leveret.runtime.network import SocketTransport
 from leveret.session.settings import SessionSettings
 from leveret.wire.sasl import offered_mechanisms
 
@@ -20,20 +20,20 @@ class Certified(Protocol):
     @property
     def broker(self) -> Broker: ...
     @property
-    def pump(self) -> Pump: ...
+    def transport(self) -> SocketTransport: ...
     @property
     def settings(self) -> SessionSettings: ...
 
 
 def mechanisms_of(session: Certified) -> list[str]:
     """How this client may log in."""
-    tls = session.pump.tls
+    tls = session.transport.tls
     return offered_mechanisms(session.settings.mechanisms, tls is not None and tls.certificate is not None)
 
 
 def certified_name(session: Certified, protocol: str) -> str:
     """The user whom the client's certificate names; raises LoginRefused if it names nobody clearly."""
-    tls = session.pump.tls
+    tls = session.transport.tls
     # Nobody without one is offered EXTERNAL.
     assert tls is not None and tls.certificate is not None
     try:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leveret.broker.access import Access
-from leveret.broker.audit import Actor
-from leveret.broker.connected import SeenConsumer
+from leveret.auth.access import Access
+from leveret.auth.audit import Actor
+from leveret.broker.connected import ConsumerInfo
 from leveret.broker.gate import Gate
 from leveret.broker.vhost import LiveVhost
-from leveret.core.channel import Channel
-from leveret.core.consumer import Consumer
-from leveret.core.intake import Intake
+from leveret.core.codec.names import name_text
+from leveret.core.connection.channel import Channel
+from leveret.core.connection.consumer import Consumer
+from leveret.core.connection.publish_path import PublishPath
 from leveret.errors import SoftError
 from leveret.session.ack_timeouts import AckTimeouts
 from leveret.session.seen import seen_consumer
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from leveret.session.session import Session
 
 
-class ChannelDesk:
+class ChannelSession:
     __slots__ = (
         "__weakref__",
         "ack_timeouts",
@@ -51,17 +52,25 @@ class ChannelDesk:
         self.ack_timeouts: AckTimeouts | None = None
         # What is published here passes it.
         self.gate = Gate(session.vhost, session.access)
-        intake = Intake(
+        publish_path = PublishPath(
             number,
-            session.outbox,
+            session.write_buffer,
             session.vhost.router,
             self.gate,
             session.frame_max - 8,
             session.settings.body_bytes_max,
             session.journal,
             session.broker.office,
+            session.unfinished,
         )
-        self.core = Channel(number, session.outbox, intake, self)
+        self.core = Channel(number, session.write_buffer, publish_path, self)
+        self.heed_tracing()
+
+    def heed_tracing(self) -> None:
+        """Has its messages noted while the virtual host is traced."""
+        session, firehose = self.session, self.session.vhost.firehose
+        traced = None if firehose is None else firehose.trace(session.name, self.number, session.user)
+        self.core.publish_path.trace = traced
 
     # ---- the Requester
 
@@ -96,7 +105,7 @@ class ChannelDesk:
         return bool(self.core.state == 0)
 
     def send(self, method: Method) -> None:
-        self.session.outbox.write(encode_method(self.number, method))
+        self.session.write_buffer.write(encode_method(self.number, method))
 
     def named_queue(self, name: str) -> str:
         """An empty queue name means the last one declared here."""
@@ -106,15 +115,33 @@ class ChannelDesk:
             raise SoftError(404, "no previously declared queue")
         return self.last_queue
 
+    # ---- consumers
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        """Raises 530 or 406 if the channel, the connection or the user has as many as may be."""
+        session = self.session
+        session.broker.limits.consumers.take(
+            session.connection_id, session.user, len(consumer.argument_octets), len(self.core.consumers)
+        )
+        self.core.add_consumer(consumer)
+
+    def remove_consumer(self, tag: bytes) -> Consumer | None:
+        """Takes the consumer out of its queue, if there is such a one."""
+        consumer: Consumer | None = self.core.remove_consumer(tag)
+        if consumer is not None:
+            session = self.session
+            session.broker.limits.consumers.leave(session.connection_id, session.user, len(consumer.argument_octets))
+        return consumer
+
     # ---- what the broker tells it
 
     def consumer_lost(self, tag: bytes) -> None:
         """The consumer's queue was deleted."""
-        self.core.remove_consumer(tag)
+        self.remove_consumer(tag)
         if self.session.client_can("consumer_cancel_notify"):
-            self.session.send_after_reply(self.number, BasicCancel(tag.decode("utf-8", "surrogateescape"), nowait=True))
+            self.session.send_after_reply(self.number, BasicCancel(name_text(tag), nowait=True))
 
-    def seen_consumer(self, consumer: Consumer) -> SeenConsumer:
+    def seen_consumer(self, consumer: Consumer) -> ConsumerInfo:
         """For operators, who come from the queue's side."""
         return seen_consumer(self, consumer)
 
@@ -128,11 +155,11 @@ class ChannelDesk:
         if self.ack_timeouts is not None:
             self.ack_timeouts.stop()
             self.ack_timeouts = None
-        core.intake.flush_confirms()
+        core.publish_path.flush_confirms()
         core.start_closing()
-        core.intake.abandon()
+        core.publish_path.abandon()
         core.requeue_all()
-        left = [core.remove_consumer(tag) for tag in list(core.consumers)]
+        left = [consumer for tag in list(core.consumers) if (consumer := self.remove_consumer(tag)) is not None]
         core.close()
         if self.reply_name is not None:
             self.vhost.remove_reply(self.reply_name)

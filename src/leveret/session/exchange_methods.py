@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leveret.broker.topology import strip_line_ends
 from leveret.catalog.records import BindingRecord, ExchangeRecord
-from leveret.session.channel import ChannelDesk
+from leveret.session.channel import ChannelSession
 from leveret.wire.exchange_methods import (
     ExchangeBind,
     ExchangeBindOk,
@@ -17,13 +17,13 @@ from leveret.wire.exchange_methods import (
 )
 
 
-def declare(desk: ChannelDesk, method: ExchangeDeclare) -> None:
-    topology = desk.session.topology
+def declare(channel_session: ChannelSession, method: ExchangeDeclare) -> None:
+    topology = channel_session.session.topology
     if method.passive:
-        topology.declare_exchange_passively(desk, method.exchange)
+        topology.declare_exchange_passively(channel_session, method.exchange)
     else:
         record = ExchangeRecord(
-            desk.vhost.name,
+            channel_session.vhost.name,
             strip_line_ends(method.exchange),
             method.type,
             method.durable,
@@ -31,33 +31,33 @@ def declare(desk: ChannelDesk, method: ExchangeDeclare) -> None:
             method.internal,
             method.arguments,
         )
-        topology.declare_exchange(desk, record)
+        topology.declare_exchange(channel_session, record)
     if not method.nowait:
-        desk.send(ExchangeDeclareOk())
+        channel_session.send(ExchangeDeclareOk())
 
 
-def delete(desk: ChannelDesk, method: ExchangeDelete) -> None:
-    desk.session.topology.delete_exchange(desk, method.exchange, method.if_unused)
+def delete(channel_session: ChannelSession, method: ExchangeDelete) -> None:
+    channel_session.session.topology.delete_exchange(channel_session, method.exchange, method.if_unused)
     if not method.nowait:
-        desk.send(ExchangeDeleteOk())
+        channel_session.send(ExchangeDeleteOk())
 
 
-def _binding(desk: ChannelDesk, method: ExchangeBind | ExchangeUnbind) -> BindingRecord:
+def _binding(channel_session: ChannelSession, method: ExchangeBind | ExchangeUnbind) -> BindingRecord:
     return BindingRecord(
-        desk.vhost.name, method.source, False, method.destination, method.routing_key, method.arguments
+        channel_session.vhost.name, method.source, False, method.destination, method.routing_key, method.arguments
     )
 
 
-def bind(desk: ChannelDesk, method: ExchangeBind) -> None:
-    desk.session.topology.bind(desk, _binding(desk, method))
+def bind(channel_session: ChannelSession, method: ExchangeBind) -> None:
+    channel_session.session.topology.bind(channel_session, _binding(channel_session, method))
     if not method.nowait:
-        desk.send(ExchangeBindOk())
+        channel_session.send(ExchangeBindOk())
 
 
-def unbind(desk: ChannelDesk, method: ExchangeUnbind) -> None:
-    desk.session.topology.unbind(desk, _binding(desk, method))
+def unbind(channel_session: ChannelSession, method: ExchangeUnbind) -> None:
+    channel_session.session.topology.unbind(channel_session, _binding(channel_session, method))
     if not method.nowait:
-        desk.send(ExchangeUnbindOk())
+        channel_session.send(ExchangeUnbindOk())
 
 
 HANDLERS = {

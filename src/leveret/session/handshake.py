@@ -7,9 +7,9 @@ from __future__ import annotations
 import platform
 from typing import TYPE_CHECKING, Any
 
-from leveret import __version__
-from leveret.broker.access import Access
-from leveret.broker.identity import Identity, TokenBearer
+from leveret.auth.access import Access
+from leveret.auth.identity import Identity, TokenBearer
+from leveret.broker.product_name import Announced
 from leveret.errors import AmqpError, HardError, LoginRefused
 from leveret.runtime.log import get_logger
 from leveret.session.certified import certified_name, mechanisms_of
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 PROTOCOL = "amqp"
+CLUSTER_ID = "internal_cluster_id"
 
 CAPABILITIES: dict[str, Any] = {
     "publisher_confirms": True,
@@ -47,26 +48,33 @@ CAPABILITIES: dict[str, Any] = {
 }
 
 
-def server_properties(cluster_name: str) -> dict[str, Any]:
+def server_properties(announced: Announced, cluster_name: str) -> dict[str, Any]:
     return {
         "capabilities": CAPABILITIES,
         "cluster_name": cluster_name,
         "copyright": "The Leveret authors",
         "information": "Licensed under the Apache License 2.0",
         "platform": f"Python {platform.python_version()}",
-        "product": "Leveret",
-        "version": __version__,
+        **announced.server_properties,
     }
 
 
 def send_start(session: Session) -> None:
     mechanisms = " ".join(mechanisms_of(session)).encode()
-    session.send(ConnectionStart(0, 9, server_properties(session.settings.cluster_name), mechanisms, b"en_US"))
+    properties = server_properties(session.broker.announced, session.settings.cluster_name)
+    identity = session.broker.catalog.global_parameters.get(CLUSTER_ID)
+    if identity is not None:
+        # By which federation knows a broker again, whatever its name.
+        properties["cluster_id"] = identity.value
+    session.send(ConnectionStart(*session.protocol_version, properties, mechanisms, b"en_US"))
 
 
 def start_ok(session: Session, method: ConnectionStartOk) -> None:
     session.client_properties = method.client_properties
     session.mechanism = method.mechanism
+    if session.vouched_for is not None:
+        accept_login(session, session.vouched_for)
+        return
     check_mechanism(method.mechanism, mechanisms_of(session))
     if method.mechanism == EXTERNAL:
         _log_in_by_certificate(session)
@@ -98,17 +106,18 @@ def _log_in_by_certificate(session: Session) -> None:
 
 
 async def _authenticate(session: Session, credentials: Credentials) -> None:
-    refusal = None
+    # Why not; never the error itself, which has this frame in its traceback.
+    refused: str | None = None
     try:
         identity = await session.broker.logins.authenticate(credentials.user, credentials.password, session.peer[0])
     except LoginRefused as error:
-        refusal = error
+        refused = error.reason
     if session.gone:
         return
-    if refusal is None:
+    if refused is None:
         accept_login(session, identity)
     else:
-        refuse_login(session, credentials.user, refusal.reason)
+        refuse_login(session, credentials.user, refused)
 
 
 def refuse_login(session: Session, user: str, reason: str) -> None:

@@ -7,25 +7,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leveret.broker.access import READ
+from leveret.auth.access import READ
 from leveret.errors import SoftError
 
 if TYPE_CHECKING:
-    from leveret.session.channel import ChannelDesk
+    from leveret.session.channel import ChannelSession
 
 
-def end_unreadable(desk: ChannelDesk) -> None:
-    session = desk.session
-    for tag, consumer in list(desk.core.consumers.items()):
+def end_unreadable(channel_session: ChannelSession) -> None:
+    session = channel_session.session
+    for tag, consumer in list(channel_session.core.consumers.items()):
         queue = consumer.queue
         if queue.record is None:
             # Direct reply-to: nobody needs a right to be answered.
             continue
         try:
-            desk.access.check_queue(READ, queue.record.name)
+            channel_session.access.check_queue(READ, queue.record.name)
         except SoftError as refusal:
             if not session.client_can("consumer_cancel_notify"):
-                session.close_channel(desk, refusal)
+                session.close_channel(channel_session, refusal)
                 return
-            desk.consumer_lost(tag)
-            session.topology.consumer_left(desk.vhost, queue)
+            channel_session.consumer_lost(tag)
+            session.topology.consumer_left(channel_session.vhost, queue)

@@ -9,32 +9,35 @@ from typing import TYPE_CHECKING, Any
 from leveret.broker.connected import (
     BLOCKED,
     BLOCKING,
+    CLOSING,
     FLOW,
     RUNNING,
     SINGLE_ACTIVE,
     UP,
     WAITING,
-    SeenChannel,
-    SeenConnection,
-    SeenConsumer,
-    SeenTls,
+    ChannelInfo,
+    ConnectionInfo,
+    ConsumerInfo,
+    TlsInfo,
+    connection_name,
 )
-from leveret.core.ack_watch import effective_timeout
-from leveret.core.consumer import Consumer
+from leveret.core.codec.names import name_text
+from leveret.core.connection.ack_watch import effective_timeout
+from leveret.core.connection.consumer import Consumer
 from leveret.core.stream.consumer import StreamConsumer
 
 if TYPE_CHECKING:
-    from leveret.session.channel import ChannelDesk
-    from leveret.session.life import ConnectionLife
+    from leveret.session.channel import ChannelSession
+    from leveret.session.protocol_session import ProtocolSession
 
 
-def seen_connection(session: ConnectionLife[Any]) -> SeenConnection:
-    core, outbox = session.core, session.outbox
-    return SeenConnection(
-        name=session.name,
+def seen_connection(session: ProtocolSession[Any]) -> ConnectionInfo:
+    core, write_buffer = session.core, session.write_buffer
+    return ConnectionInfo(
+        name=session.name or connection_name(session.peer, session.transport.local),
         protocol=session.protocol,
         user=session.user,
-        vhost=session.vhost.name,
+        vhost=session.vhost_name,
         peer_host=session.peer[0],
         peer_port=session.peer[1],
         host=session.local[0],
@@ -50,13 +53,18 @@ def seen_connection(session: ConnectionLife[Any]) -> SeenConnection:
         channel_count=session.channel_count,
         received_bytes=core.bytes_received,
         received_count=core.chunks_received,
-        sent_bytes=outbox.bytes_sent,
-        sent_count=getattr(outbox, "sends_total", 0),
-        pending_bytes=outbox.pending(),
+        sent_bytes=write_buffer.bytes_sent,
+        sent_count=getattr(write_buffer, "sends_total", 0),
+        pending_bytes=write_buffer.pending(),
+        last_heartbeat_ms=session.last_heartbeat_ms or None,
     )
 
 
-def _state(session: ConnectionLife[Any]) -> str:
+def _state(session: ProtocolSession[Any]) -> str:
+    if session.is_closing:
+        return CLOSING
+    if not session.is_open:
+        return session.handshake_state
     if session.is_blocked:
         return BLOCKED
     if session.held_up:
@@ -64,11 +72,11 @@ def _state(session: ConnectionLife[Any]) -> str:
     return BLOCKING if session.core.alarmed else RUNNING
 
 
-def _tls(session: ConnectionLife[Any]) -> SeenTls | None:
-    peer = getattr(session.pump, "tls", None)
+def _tls(session: ProtocolSession[Any]) -> TlsInfo | None:
+    peer = getattr(session.transport, "tls", None)
     if peer is None:
         return None
-    return SeenTls(
+    return TlsInfo(
         peer.protocol,
         peer.key_exchange,
         peer.cipher,
@@ -79,46 +87,50 @@ def _tls(session: ConnectionLife[Any]) -> SeenTls | None:
     )
 
 
-def seen_channel(desk: ChannelDesk) -> SeenChannel:
-    core = desk.core
-    intake = core.intake
-    return SeenChannel(
-        connection=desk.session,
-        number=desk.number,
+def seen_channel(channel_session: ChannelSession) -> ChannelInfo:
+    core = channel_session.core
+    publish_path = core.publish_path
+    return ChannelInfo(
+        connection=channel_session.session,
+        number=channel_session.number,
         core=core,
         state=RUNNING if core.flowing else FLOW,
-        prefetch_count=desk.prefetch_count,
+        prefetch_count=channel_session.prefetch_count,
         global_prefetch_count=core.prefetch_count,
-        confirming=bool(intake.confirming),
-        transactional=intake.pending is not None,
+        confirming=bool(publish_path.confirming),
+        transactional=publish_path.pending is not None,
         consumer_count=len(core.consumers),
         unacked_count=core.unacked.count,
-        unconfirmed_count=intake.publish_seq - intake.confirmed_seq if intake.confirming else 0,
-        uncommitted_count=len(intake.pending) if intake.pending is not None else 0,
+        unconfirmed_count=publish_path.publish_seq - publish_path.confirmed_seq if publish_path.confirming else 0,
+        uncommitted_count=len(publish_path.pending) if publish_path.pending is not None else 0,
         uncommitted_acks=sum(len(entries) for entries, _ in core.pending or ()),
+        prefetch_bytes=channel_session.prefetch_bytes,
+        global_prefetch_bytes=core.prefetch_bytes,
+        next_publish_seq=publish_path.publish_seq + 1 if publish_path.confirming else 0,
     )
 
 
-def seen_consumer(desk: ChannelDesk, consumer: Consumer) -> SeenConsumer:
+def seen_consumer(channel_session: ChannelSession, consumer: Consumer) -> ConsumerInfo:
     queue = consumer.queue
     # A direct reply-to address is no queue of the catalog.
-    name = queue.name.decode("utf-8", "surrogateescape") if queue.record is None else queue.record.name
-    timeout_ms = 0 if consumer.no_ack else _timeout_ms(desk, consumer)
+    name = name_text(queue.name) if queue.record is None else queue.record.name
+    timeout_ms = 0 if consumer.no_ack else _timeout_ms(channel_session, consumer)
     status = SINGLE_ACTIVE if queue.single_active and consumer.active else UP if is_active(consumer) else WAITING
-    return SeenConsumer(
-        connection=desk.session,
-        channel_number=desk.number,
-        tag=consumer.tag.decode("utf-8", "surrogateescape"),
-        vhost=desk.vhost.name,
+    return ConsumerInfo(
+        connection=channel_session.session,
+        channel_number=channel_session.number,
+        tag=name_text(consumer.tag),
+        vhost=channel_session.vhost.name,
         queue=name,
         ack_required=not consumer.no_ack,
         exclusive=bool(consumer.exclusive),
         prefetch_count=consumer.prefetch_count,
-        arguments=consumer.arguments,
+        arguments=consumer.arguments(),
         active=is_active(consumer),
         activity_status=status,
         ack_timeout_ms=timeout_ms or None,
         unacked_count=consumer.unacked_count,
+        prefetch_bytes=consumer.prefetch_bytes,
     )
 
 
@@ -129,6 +141,8 @@ def is_active(consumer: Consumer) -> bool:
     return bool(consumer.active)
 
 
-def _timeout_ms(desk: ChannelDesk, consumer: Consumer) -> int:
-    found: int = effective_timeout(consumer.ack_timeout_ms, consumer.queue, desk.session.settings.ack_timeout_ms)
+def _timeout_ms(channel_session: ChannelSession, consumer: Consumer) -> int:
+    found: int = effective_timeout(
+        consumer.ack_timeout_ms, consumer.queue, channel_session.session.settings.ack_timeout_ms
+    )
     return found

@@ -19,6 +19,10 @@ class SessionSettings(msgspec.Struct, frozen=True):
     ack_timeout_action: str = "requeue"
     # The largest frame of the stream protocol.
     stream_frame_max: int = limits.STREAM_FRAME_MAX
+    # Where stream clients are told to connect to, without and with TLS; an empty host or a port of 0 stands for that to
+    # which the client came.
+    stream_advertised: tuple[str, int] = ("", 0)
+    stream_tls_advertised: tuple[str, int] = ("", 0)
     # How clients may log in, in the order of the offer; and what of a certificate is the user's name with EXTERNAL.
     mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN")
     external_name: LoginName = "cn"

@@ -8,3 +8,7 @@ FOR_LOGIN = 2
 FOR_ALARM = 4
 # The message it asked for is on its way from disk.
 FOR_LOAD = 8
+# The disk is far behind, and the rest of a chunk would complete messages for it.
+FOR_DISK = 16
+# What it purged is so much that it is let go in several turns.
+FOR_PURGE = 32

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["DataLoss", "InvalidOption", "SourceFailed", "SparkConnectorError", "WriteFailed"]
+__all__ = [
+    "AmbiguousRows",
+    "DataLoss",
+    "InvalidOption",
+    "NoSuchStream",
+    "SourceFailed",
+    "SparkConnectorError",
+    "WriteFailed",
+    "WriteIdInUse",
+]
 
 
 class SparkConnectorError(Exception):
@@ -17,9 +26,21 @@ class SourceFailed(SparkConnectorError):
     """The broker cannot be reached, lets us not in, or has no such stream."""
 
 
+class NoSuchStream(SourceFailed):
+    """There is no stream of this name."""
+
+
 class DataLoss(SparkConnectorError):
-    """Messages that were to be read are gone: retention was faster."""
+    """Messages that were to be read are gone: retention was faster, or their stream was deleted or made anew."""
 
 
 class WriteFailed(SparkConnectorError):
     """A row could not be published."""
+
+
+class WriteIdInUse(WriteFailed):
+    """Another query has published rows with this writeId: what is new could not be told from what is known."""
+
+
+class AmbiguousRows(WriteFailed):
+    """Rows of several tasks come from one message of a stream, so they cannot be told apart by that."""

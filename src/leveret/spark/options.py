@@ -101,7 +101,7 @@ _YES_NO = "true or false"
 _COUNT = "a whole number above 0"
 _TIME = 'a number with a unit, such as "500ms", "30s", "15m" or "2h"'
 _OFFSETS = (
-    '"earliest", "latest", "stored" (with groupName), an offset, an ISO 8601 moment, or JSON such as '
+    '"earliest", "latest", "stored" (with groupName), an offset, an ISO 8601 time, or JSON such as '
     '{"orders-0": 12, "orders-1": "latest"}'
 )
 
@@ -111,38 +111,65 @@ SPECS = (
         ANY,
         _text,
         "amqp://127.0.0.1:5672/",
-        "an amqp:// or amqps:// URL, or several with commas",
-        "where the broker is",
+        "an amqp:// or amqps:// URL, or several, separated by commas",
+        "the address of the broker",
     ),
-    OptionSpec("user", ANY, _text, None, "a text", "who logs in, if the URL does not say it"),
-    OptionSpec("password", ANY, _text, None, "a text", "better: passwordFile or passwordEnv"),
-    OptionSpec("passwordFile", ANY, _text, None, "a path that driver and executors can read", "the password's file"),
-    OptionSpec("passwordEnv", ANY, _text, None, "the name of a variable", "of the driver's environment"),
-    OptionSpec("auth", ANY, _one_of("plain", "external"), "plain", '"plain" or "external"', "external: by certificate"),
-    OptionSpec("ca", ANY, _text, None, "a path", "authorities that the broker's certificate may come from"),
-    OptionSpec("certificate", ANY, _text, None, "a path", "our own certificate"),
-    OptionSpec("key", ANY, _text, None, "a path", "its key"),
-    OptionSpec("serverName", ANY, _text, None, "a name", "in the broker's certificate, if it is not the host's"),
+    OptionSpec("user", ANY, _text, None, "a text", "the user name, if it is not in the URL"),
+    OptionSpec("password", ANY, _text, None, "a text", "the password; prefer passwordFile or passwordEnv"),
+    OptionSpec(
+        "passwordFile", ANY, _text, None, "a path that driver and executors can read", "a file with the password"
+    ),
+    OptionSpec(
+        "passwordEnv",
+        ANY,
+        _text,
+        None,
+        "the name of a variable",
+        "a variable with the password, in the driver's environment",
+    ),
+    OptionSpec(
+        "auth", ANY, _one_of("plain", "external"), "plain", '"plain" or "external"', "external logs in by certificate"
+    ),
+    OptionSpec("ca", ANY, _text, None, "a path", "the certificate authorities to trust"),
+    OptionSpec("certificate", ANY, _text, None, "a path", "the client certificate"),
+    OptionSpec("key", ANY, _text, None, "a path", "the key of the client certificate"),
+    OptionSpec(
+        "serverName", ANY, _text, None, "a name", "the name in the broker's certificate, if it differs from the host"
+    ),
     OptionSpec(
         "managementUrl",
         ANY,
         _text,
         None,
         "an http:// or https:// URL",
-        "the HTTP API: for streamPattern and for looking into queues; by default port 15672 of the same host",
+        "the HTTP API: for streamPattern, for browsing queues, and for superStream with RabbitMQ; by default port "
+        "15672 of the same host, and https:// at port 15671 if url is amqps://",
     ),
-    OptionSpec("retryTimeout", ANY, _span, 60.0, _TIME, "how long a lost connection is tried again"),
+    OptionSpec(
+        "managementPlain",
+        ANY,
+        _flag,
+        False,
+        _YES_NO,
+        "whether managementUrl may be http:// although url is amqps://: the password is then sent in the clear",
+    ),
+    OptionSpec("retryTimeout", ANY, _span, 60.0, _TIME, "how long to retry after a lost connection"),
     OptionSpec(
         "stream",
         READ,
         _names,
         None,
-        "names with commas between them",
+        "names, separated by commas",
         'the streams to read; load("orders") is the same',
     ),
-    OptionSpec("superStream", READ, _text, None, "a name", "read all partitions of it"),
+    OptionSpec("superStream", READ, _text, None, "a name", "read all partitions of this super stream"),
     OptionSpec(
-        "streamPattern", READ, _pattern, None, "a regular expression", "read all streams with such a name, new ones too"
+        "streamPattern",
+        READ,
+        _pattern,
+        None,
+        "a regular expression",
+        "read all streams with a matching name, including new ones",
     ),
     OptionSpec(
         "queue",
@@ -150,27 +177,41 @@ SPECS = (
         _text,
         None,
         "a name",
-        "read a queue instead: spark.read looks at its messages, readStream takes them",
+        "read a queue instead: spark.read browses its messages, readStream consumes them",
     ),
-    OptionSpec("columns", READ, _names, None, "names of columns with commas between them", "make only these"),
+    OptionSpec("columns", READ, _names, None, "column names, separated by commas", "produce only these columns"),
     OptionSpec(
-        "startingOffsets", READ, _text, None, _OFFSETS, "where to begin: earliest for batches, latest for streams"
+        "startingOffsets",
+        READ,
+        _text,
+        None,
+        _OFFSETS,
+        "where to start; default: earliest for batches, latest for streaming queries",
     ),
-    OptionSpec("endingOffsets", READ, _text, None, _OFFSETS, "where a batch ends: latest"),
+    OptionSpec("endingOffsets", READ, _text, None, _OFFSETS, "where a batch ends; default: latest"),
     OptionSpec(
-        "startingTimestamp", READ, _text, None, "an ISO 8601 moment, or milliseconds since 1970", "where to begin"
+        "startingTimestamp", READ, _text, None, "an ISO 8601 time, or milliseconds since 1970", "where to start"
     ),
     OptionSpec(
-        "endingTimestamp", READ, _text, None, "an ISO 8601 moment, or milliseconds since 1970", "where a batch ends"
+        "endingTimestamp", READ, _text, None, "an ISO 8601 time, or milliseconds since 1970", "where a batch ends"
     ),
-    OptionSpec("maxOffsetsPerTrigger", READ, _above_zero, None, _COUNT, "messages in one micro-batch"),
-    OptionSpec("minOffsetsPerTrigger", READ, _above_zero, None, _COUNT, "wait for so many, but"),
-    OptionSpec("maxTriggerDelay", READ, _span, 900.0, _TIME, "not longer than this"),
-    OptionSpec("minPartitions", READ, _above_zero, None, _COUNT, "cut ranges until there are so many tasks"),
-    OptionSpec("maxRecordsPerPartition", READ, _above_zero, 500_000, _COUNT, "messages in one task"),
-    OptionSpec("failOnDataLoss", READ, _flag, True, _YES_NO, "an error, or a warning, if retention was faster"),
     OptionSpec(
-        "groupName", READ, _group, None, "1 to 255 octets", "how far we are is stored under this name after each batch"
+        "maxOffsetsPerTrigger", READ, _above_zero, None, _COUNT, "maximum number of messages in one micro-batch"
+    ),
+    OptionSpec("minOffsetsPerTrigger", READ, _above_zero, None, _COUNT, "wait for this many messages"),
+    OptionSpec("maxTriggerDelay", READ, _span, 900.0, _TIME, "the longest wait for minOffsetsPerTrigger"),
+    OptionSpec("minPartitions", READ, _above_zero, None, _COUNT, "split ranges into at least this many tasks"),
+    OptionSpec("maxRecordsPerPartition", READ, _above_zero, 500_000, _COUNT, "maximum number of messages in one task"),
+    OptionSpec(
+        "failOnDataLoss",
+        READ,
+        _flag,
+        True,
+        _YES_NO,
+        "whether messages or streams that were deleted unread are an error or a warning",
+    ),
+    OptionSpec(
+        "groupName", READ, _group, None, "1 to 255 octets", "store the progress under this name after each batch"
     ),
     OptionSpec(
         "pushFilters",
@@ -178,22 +219,24 @@ SPECS = (
         _flag,
         False,
         _YES_NO,
-        "whether filters make it read less; for a DataFrame of one query only",
+        "whether filters reduce what is read; only for a DataFrame that one query uses",
     ),
-    OptionSpec("limit", READ, _above_zero, None, _COUNT, "of a queue's messages, not more than these"),
+    OptionSpec("limit", READ, _above_zero, None, _COUNT, "maximum number of messages to read from a queue"),
     OptionSpec(
         "exchange",
         WRITE,
         str,
         None,
         "a name; empty for the default exchange",
-        "where rows without a column `exchange` go",
+        "the exchange for rows without a column `exchange`",
     ),
-    OptionSpec("routingKey", WRITE, str, None, "a text", "of rows without a column `routing_key`"),
-    OptionSpec("mandatory", WRITE, _flag, True, _YES_NO, "whether a row that no queue takes is an error"),
-    OptionSpec("persistent", WRITE, _flag, True, _YES_NO, "whether messages outlast a restart of the broker"),
-    OptionSpec("priority", WRITE, _priority, None, "0 to 255", "of rows without a column `priority`"),
-    OptionSpec("contentType", WRITE, _text, None, "a text", "of rows without a column `content_type`"),
+    OptionSpec("routingKey", WRITE, str, None, "a text", "the routing key for rows without a column `routing_key`"),
+    OptionSpec("mandatory", WRITE, _flag, True, _YES_NO, "whether an unroutable row is an error"),
+    OptionSpec("persistent", WRITE, _flag, True, _YES_NO, "whether messages survive a restart of the broker"),
+    OptionSpec("priority", WRITE, _priority, None, "0 to 255", "the priority for rows without a column `priority`"),
+    OptionSpec(
+        "contentType", WRITE, _text, None, "a text", "the content type for rows without a column `content_type`"
+    ),
     OptionSpec("confirmTimeout", WRITE, _span, 60.0, _TIME, "how long a message may wait for its confirm"),
     OptionSpec(
         "writeId",
@@ -201,7 +244,7 @@ SPECS = (
         _write_id,
         None,
         f"a text of 1 to {WRITE_ID_BYTES_MAX} octets",
-        "the same for each attempt to write the same rows: what was published is known then",
+        "the same for each attempt to write the same rows, so that published rows are recognised",
     ),
     OptionSpec(
         "badRows",
@@ -209,15 +252,15 @@ SPECS = (
         _one_of("fail", "divert"),
         "fail",
         '"fail" or "divert"',
-        "what happens to rows that cannot be published",
+        "whether rows that cannot be published fail the write or are diverted",
     ),
     OptionSpec(
         "badRowsPath",
         WRITE,
         _text,
         None,
-        "a folder that all executors can write to",
-        "where diverted rows go, with a column `error`",
+        "a directory that all executors can write to",
+        "where diverted rows are written, with a column `error`",
     ),
 )
 

@@ -6,21 +6,29 @@ do."""
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from leveret.client.errors import AuthenticationFailed, BatchFailed, ClientError
+from leveret.client.connection import Connection
+from leveret.client.errors import AuthenticationFailed, BatchFailed, ChannelClosed, ClientError
 from leveret.client.producer import Producer
+from leveret.client.stream_start import ask_producers, is_leveret
 from leveret.core.client.outgoing import Outgoing
 from leveret.core.client.runs import find_untried
-from leveret.spark.broker import Broker
-from leveret.spark.errors import WriteFailed
+from leveret.spark.broker_client import Broker
+from leveret.spark.errors import SourceFailed, WriteFailed
 from leveret.spark.row_messages import Made
 
 __all__ = ["Publisher"]
 
+log = logging.getLogger(__name__)
+
 WINDOW, WINDOW_BYTES = 5_000, 16 * 1024 * 1024
+FORBIDDEN = 403
+# There is no such queue, or it is no stream.
+NO_STREAM = (404, 406)
 # So many exchanges with routing keys are tried one by one, by each task; it takes the time of a confirm each.
 PLACES_MAX = 200
 # One for each place and login that this process has published to.
@@ -38,6 +46,34 @@ class Publisher:
         self._producer: Producer | None = None
         # Exchanges with routing keys that this task has published to, as they stand on the wire.
         self._tried: set[bytes] = set()
+
+    def producers(self, queue: str, prefix: str) -> dict[str, int]:
+        """The last ids of producers whose names begin so, if it is a stream of Leveret's; others know none."""
+
+        async def ask(connection: Connection) -> dict[str, int]:
+            link = connection.link
+            if link is None or link.ended.done():
+                raise ClientError("the connection is being made again")
+            if not is_leveret(link):
+                return {}
+            try:
+                return await ask_producers(link, queue, prefix)
+            except ChannelClosed as error:
+                if error.code == FORBIDDEN:
+                    log.warning(
+                        "the user %s may not read the stream %s, and so cannot see what it has of these rows: if a "
+                        "batch is run again with other tasks, rows may be there twice",
+                        self._broker.user,
+                        queue,
+                    )
+                elif error.code not in NO_STREAM:
+                    raise
+                return {}
+
+        try:
+            return self._broker.run(ask, f"asking {queue!r} which rows it has")
+        except SourceFailed as error:
+            raise WriteFailed(str(error)) from None
 
     def publish(self, made: Made) -> list[tuple[int, str]]:
         """Publishes all that are messages and waits for their confirms. The others, and those that the broker did not

@@ -19,10 +19,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 from leveret.client.channel import Channel
 from leveret.client.connection import Connection
 from leveret.client.errors import ChannelClosed, ClientError, StaleDelivery
+from leveret.core.client.channel_codec import DeliveryBuffer
 from leveret.core.client.delivery import Delivery
-from leveret.core.client.lane import Sink
 from leveret.core.client.rows import Rows
-from leveret.spark.broker import Broker
+from leveret.spark.broker_client import Broker
 from leveret.spark.errors import SourceFailed
 from leveret.spark.queue_snapshot import check_queue_options
 from leveret.spark.schema import table_of
@@ -116,7 +116,7 @@ class QueueDrain(DataSourceStreamReader, SupportsTriggerAvailableNow):
             channel = self._channel = await connection.channel()
         # A fresh allowance for each batch: it ends with what it has got.
         await channel.prefetch(min(self._most, PREFETCH_MAX))
-        sink, come = Sink(f"leveret-drain-{number}".encode()), asyncio.Event()
+        sink, come = DeliveryBuffer(f"leveret-drain-{number}".encode()), asyncio.Event()
         sink.wake = come.set
         channel.on_end(lambda reason: come.set())
         rows = Rows(frozenset(self._columns))
@@ -144,7 +144,7 @@ class QueueDrain(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return made
 
     @staticmethod
-    def _give_back(sink: Sink) -> None:
+    def _give_back(sink: DeliveryBuffer) -> None:
         """What came beyond the batch."""
         for delivery in sink.items:
             with contextlib.suppress(ClientError, StaleDelivery):

@@ -1,8 +1,9 @@
 """What waits in a queue, as a table: `spark.read.format("leveret").option("queue", name)`.
 
-Looks without taking anything: neither order nor marks nor counters change. Pages of the management API's peek overlap,
-so that messages which leave meanwhile make no hole: what stays in the queue all the time is seen once. One task reads
-it all. The column `stream` has the queue's name, `offset` a message's position in it."""
+Looks without taking anything: neither order nor marks nor counters change. Each page of the management API's peek goes
+on behind the last position of the one before, whatever its length, and messages which leave meanwhile make no hole:
+what stays in the queue all the time is seen once. One task reads it all. The column `stream` has the queue's name,
+`offset` a message's position in it."""
 
 from __future__ import annotations
 
@@ -18,16 +19,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from leveret.core.client.header_text import headers_to_json, value_text
 from leveret.core.client.rows import DEATH_COUNT, DEATHS
-from leveret.spark.broker import Broker
-from leveret.spark.errors import InvalidOption
+from leveret.spark.broker_client import Broker
+from leveret.spark.errors import InvalidOption, SourceFailed
 from leveret.spark.management import get
 from leveret.spark.schema import pick
 
 __all__ = ["QueueSnapshot"]
 
 PAGE = 1000
-# How much of a page was on the page before; if that was not enough it is doubled.
-OVERLAP = 10
 # Options that speak of offsets, which a queue has not.
 FOR_STREAMS = (
     "stream",
@@ -74,30 +73,19 @@ class QueueSnapshot(DataSourceReader):
                 return
 
     def _pages(self) -> Iterator[list[dict[str, Any]]]:
-        seen: set[int] = set()
-        overlap = OVERLAP
-        while True:
-            offset = max(0, len(seen) - overlap)
-            page = self._peek(offset)
-            if offset > 0 and page and page[0]["position"] not in seen:
-                # So many have left that there may be one between that was not seen.
-                overlap *= 2
-                continue
-            if not page and offset > 0:
-                overlap = max(overlap * 2, PAGE)
-                if overlap > 2 * len(seen):
-                    return
-                continue
-            fresh = [message for message in page if message["position"] not in seen]
-            if not fresh:
-                return
-            seen.update(message["position"] for message in fresh)
-            overlap = OVERLAP
-            yield fresh
+        position = 0
+        while page := self._peek(position):
+            if page[0]["position"] <= position:
+                raise SourceFailed(
+                    f"looking into the queue {self._queue!r}: the broker at {self._broker.address} does not know the "
+                    "parameter `after` of peek; it must be a Leveret of the connector's version or later"
+                )
+            position = page[-1]["position"]
+            yield page
 
-    def _peek(self, offset: int) -> list[dict[str, Any]]:
+    def _peek(self, position: int) -> list[dict[str, Any]]:
         place = f"/api/queues/{quote(self._broker.vhost, safe='')}/{quote(self._queue, safe='')}/peek"
-        path = f"{place}?offset={offset}&count={PAGE}&encoding=base64"
+        path = f"{place}?after={position}&count={PAGE}&encoding=base64"
         found: list[dict[str, Any]] = get(self._broker, path, f"looking into the queue {self._queue!r}")
         return found
 

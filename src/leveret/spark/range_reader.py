@@ -10,20 +10,22 @@ import contextlib
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from leveret.client.channel import Channel
 from leveret.client.connection import Connection
-from leveret.client.errors import ChannelClosed, ClientError, StaleDelivery
+from leveret.client.errors import ClientError, StaleDelivery
 from leveret.client.stream_start import OFFSET, is_leveret
-from leveret.core.client.lane import Sink
+from leveret.core.client.channel_codec import DeliveryBuffer
 from leveret.core.client.rows import Rows
-from leveret.spark.broker import PAUSE_FIRST_S, PAUSE_MAX_S, Broker, is_hopeless
+from leveret.spark.broker_client import IDENTITY, PAUSE_FIRST_S, PAUSE_MAX_S, Broker, is_hopeless, is_vanished
 from leveret.spark.errors import DataLoss, SourceFailed
+from leveret.spark.loss_policy import LossPolicy
+from leveret.spark.pushed_filters import PushedFilters
 from leveret.spark.ranges import Range
 from leveret.spark.schema import table_of
-from leveret.spark.wishes import Wishes
 from leveret.wire.basic_methods import BasicQos
 from leveret.wire.queue_methods import QueueDeclare
 
@@ -33,7 +35,9 @@ log = logging.getLogger(__name__)
 
 # What may be on its way: messages, and octets of them. RabbitMQ knows no limit of octets, and so gets fewer messages.
 PREFETCH, PREFETCH_BYTES, PREFETCH_FOREIGN = 20_000, 32 * 1024 * 1024, 2_000
-ACK_EVERY = PREFETCH_FOREIGN // 4
+# Taken messages are acknowledged long before they fill the prefetch, by count and by octets: a broker whose prefetch is
+# full sends nothing.
+ACK_EVERY, ACK_EVERY_BYTES = PREFETCH_FOREIGN // 4, PREFETCH_BYTES // 4
 # A batch is full with so many rows, or so many octets of bodies and properties.
 BATCH_ROWS, BATCH_BYTES = 10_000, 8 * 1024 * 1024
 # Nothing has come for so long, although there are messages: the connection may be dead.
@@ -43,7 +47,12 @@ TAG = b"leveret-spark"
 
 class RangeReader:
     def __init__(
-        self, broker: Broker, range_: Range, columns: Sequence[str], wishes: Wishes, fail_on_data_loss: bool
+        self,
+        broker: Broker,
+        range_: Range,
+        columns: Sequence[str],
+        pushed_filters: PushedFilters,
+        fail_on_data_loss: bool,
     ) -> None:
         self._broker = broker
         self._range = range_
@@ -52,10 +61,10 @@ class RangeReader:
         # Without a column of ours there are still rows to be counted.
         self._rows = Rows(frozenset(columns))
         self._rows.next_offset = range_.start
-        self._rows.keys = wishes.routing_keys
-        self._rows.key_prefixes = wishes.routing_key_prefixes
+        self._rows.keys = pushed_filters.routing_keys
+        self._rows.key_prefixes = pushed_filters.routing_key_prefixes
         self._channel: Channel | None = None
-        self._sink = Sink(TAG)
+        self._sink = DeliveryBuffer(TAG)
         self._come = asyncio.Event()
         self._cancelled = False
         self._taken = 0
@@ -86,6 +95,11 @@ class RangeReader:
                 return
             except (ClientError, TimeoutError) as error:
                 self._drop()
+                if is_vanished(error):
+                    # It was there when the range was planned.
+                    LossPolicy(self._fails).unread(self._range.stream, self._rows.next_offset, self._range.end)
+                    self._rows.next_offset = self._range.end
+                    return
                 if self._rows.next_offset > before:
                     until, pause = time.monotonic() + self._broker.retry_s, PAUSE_FIRST_S
                 if (is_hopeless(error) and not isinstance(error, TimeoutError)) or time.monotonic() + pause > until:
@@ -95,11 +109,8 @@ class RangeReader:
             pause = min(2 * pause, PAUSE_MAX_S)
 
     def _words(self, error: BaseException) -> str:
-        stream = self._range.stream
-        if isinstance(error, ChannelClosed) and error.code == 404:
-            return f"there is no stream {stream!r} in the virtual host {self._broker.vhost!r}"
         return (
-            f"reading the stream {stream!r} at {self._broker.address} failed at offset "
+            f"reading the stream {self._range.stream!r} at {self._broker.address} failed at offset "
             f"{self._rows.next_offset}: {error}"
         )
 
@@ -109,14 +120,17 @@ class RangeReader:
             await channel.call(BasicQos(prefetch_size=PREFETCH_BYTES, prefetch_count=PREFETCH))
         else:
             await channel.prefetch(PREFETCH_FOREIGN)
-        self._sink, self._cancelled, self._taken = Sink(TAG), False, 0
+        self._sink, self._cancelled = DeliveryBuffer(TAG), False
+        self._taken = self._rows.taken_octets = 0
         self._sink.wake = self._come.set
         channel.on_end(lambda reason: self._come.set())
-        arguments = {OFFSET: self._rows.next_offset}
+        arguments: dict[str, Any] = {OFFSET: self._rows.next_offset}
         self._rows.stamped = is_leveret(channel.link)
         if self._rows.stamped:
             arguments["x-stream-stop-offset"] = self._range.end
             arguments["x-stream-timestamps"] = True
+            if self._range.identity is not None:
+                arguments[IDENTITY] = self._range.identity
         await channel.consume(self._range.stream, self._sink, arguments=arguments, on_cancel=self._on_cancel)
         self._channel = channel
 
@@ -138,17 +152,28 @@ class RangeReader:
                 ):
                     # It stands before one behind the range: all that was left of it is gone.
                     self._lose_rest()
-                if self._taken >= ACK_EVERY:
-                    # Acks ask for more.
-                    self._taken = 0
-                    rows.last.ack(multiple=True)
+                if self._taken >= ACK_EVERY or rows.taken_octets >= ACK_EVERY_BYTES:
+                    self._acknowledge()
             elif self._cancelled:
                 await self._judge_cancel()
             else:
                 self._channel.check()
+                self._acknowledge()
                 self._come.clear()
-                async with asyncio.timeout(SILENCE_S):
-                    await self._come.wait()
+                await self._wait()
+
+    def _acknowledge(self) -> None:
+        """What was taken, so that the broker sends more."""
+        if self._taken:
+            self._taken = self._rows.taken_octets = 0
+            self._rows.last.ack(multiple=True)
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(SILENCE_S):
+                await self._come.wait()
+        except TimeoutError:
+            raise TimeoutError(f"nothing came for {SILENCE_S:.0f} s") from None
 
     async def _judge_cancel(self) -> None:
         """The broker sends no more, before the range is read: the stream may be deleted, or retention was faster."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql.datasource import InputPartition
 
@@ -18,6 +18,8 @@ class Range(InputPartition):
     partition: int
     start: int
     end: int
+    # The stream's identity, if the broker tells it: another one of the same name is not read.
+    identity: str | None = None
 
     def __len__(self) -> int:
         return self.end - self.start
@@ -54,12 +56,12 @@ def cut(ranges: list[Range], most: int, at_least: int | None) -> list[Range]:
             # Parts of about the same length.
             start = one.start + len(one) * part // parts
             end = one.start + len(one) * (part + 1) // parts
-            made.append(Range(one.stream, one.partition, start, end))
+            made.append(replace(one, start=start, end=end))
     if at_least is not None:
         # Rounding may have left too few: the longest are halved.
         while len(made) < at_least and (longest := max(made, key=len, default=None)) is not None and len(longest) > 1:
             place = made.index(longest)
             middle = longest.start + len(longest) // 2
             halves = [(longest.start, middle), (middle, longest.end)]
-            made[place : place + 1] = [Range(longest.stream, longest.partition, *half) for half in halves]
+            made[place : place + 1] = [replace(longest, start=start, end=end) for start, end in halves]
     return made

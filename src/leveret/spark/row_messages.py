@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from leveret.client.envelopes import Envelopes
 from leveret.client.message import Message, written_properties
+from leveret.client.message_encoder import MessageEncoder
 from leveret.core.client.header_text import headers_from_json
 from leveret.core.client.outgoing import MANDATORY, Outgoing
 from leveret.core.client.row_headers import FORGOTTEN, ID_HEADER, PRODUCER_HEADER, RowHeaders
 from leveret.core.client.row_outgoing import RowOutgoing
-from leveret.core.field_types import Int64
+from leveret.core.codec.field_types import Int64
 from leveret.spark.cells import cells_of
 from leveret.spark.errors import InvalidOption
 from leveret.spark.schema import COLUMNS
@@ -58,8 +58,6 @@ TYPES = {
 }
 ODD = ("headers", "headers_json", "delivery_mode", "priority", "expiration", "message_timestamp")
 NAME_BYTES_MAX = 255
-# Rows behind an id from here on may have none in 64 bits.
-FIRST_ID_MAX = 1 << 62
 
 
 def check_columns(schema: StructType, options: Mapping[str, Any]) -> None:
@@ -92,13 +90,12 @@ class Made(NamedTuple):
 class RowMessages:
     """Rows that are as they should be are made by the compiled core; the others are looked at one by one, here."""
 
-    def __init__(self, options: Mapping[str, Any], producer: str, first_id: int, message_ids: str) -> None:
+    def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = options
-        self._producer = producer
-        self._first_id = first_id
-        self._message_ids = message_ids
+        # What rows have whose columns do not say it: the producer's name, and what message ids begin with.
+        self._producer = self._message_ids = ""
         self._mode = 2 if options["persistent"] else 1
-        self._envelopes = Envelopes()
+        self._encoder = MessageEncoder()
         self._rows = self._compiled()
 
     def _compiled(self) -> RowOutgoing | None:
@@ -107,40 +104,41 @@ class RowMessages:
         texts = [options["exchange"] or "", options["routingKey"], options["contentType"]]
         try:
             exchange, key, kind = octets = [None if text is None else text.encode() for text in texts]
-            producer, message_ids = self._producer.encode(), f"{self._message_ids}-".encode()
         except UnicodeEncodeError:
             return None
-        if any(one is not None and len(one) > NAME_BYTES_MAX for one in octets) or self._first_id >= FIRST_ID_MAX:
+        if any(one is not None and len(one) > NAME_BYTES_MAX for one in octets):
             return None
-        headers = RowHeaders(producer, self._first_id)
         priority = -1 if options["priority"] is None else options["priority"]
         bits = MANDATORY if options["mandatory"] else 0
-        return RowOutgoing(exchange, key, kind, self._mode, priority, bits, message_ids, headers)
+        return RowOutgoing(exchange, key, kind, self._mode, priority, bits, b"", RowHeaders(b""))
 
-    def of(self, table: pa.RecordBatch, before: int) -> Made:
-        """The rows' messages, in their order. `before` rows came before these."""
+    def of(self, table: pa.RecordBatch, producer: str, message_ids: str) -> Made:
+        """The rows' messages, in their order. Where no column says it, rows have this producer's name, their numbers in
+        the table for publishing ids, and message ids that begin so."""
+        self._producer, self._message_ids = producer, message_ids
         cells = None if self._rows is None else cells_of(table, USED)
         if self._rows is None or cells is None:
             messages: list[Outgoing | None] = [None] * table.num_rows
         else:
             cells["body"] = cells[next(name for name in BODIES if name in cells)]
-            messages = self._rows.make(cells, table.num_rows, before)
+            self._rows.rename(producer.encode(), f"{message_ids}-".encode())
+            messages = self._rows.make(cells, table.num_rows)
         errors: dict[int, str] = {}
         if None in messages:
             odd = [row for row, message in enumerate(messages) if message is None]
-            for row, one in zip(odd, self._one_by_one(table.take(pa.array(odd)), odd, before), strict=True):
+            for row, one in zip(odd, self._one_by_one(table.take(pa.array(odd)), odd), strict=True):
                 if isinstance(one, Outgoing):
                     messages[row] = one
                 else:
                     errors[row] = str(one)
         return Made(messages, errors)
 
-    def _one_by_one(self, table: pa.RecordBatch, rows: list[int], before: int) -> Iterator[Outgoing | Exception]:
+    def _one_by_one(self, table: pa.RecordBatch, rows: list[int]) -> Iterator[Outgoing | Exception]:
         columns = {name: table.column(name).to_pylist() for name in table.schema.names if name in USED}
         bodies = columns.get("body") or columns.get("value") or []
         for place, row in enumerate(rows):
             try:
-                yield self._envelopes.make_from(self._message(columns, bodies, place, before + row))
+                yield self._encoder.make_from(self._message(columns, bodies, place, row))
             except (TypeError, ValueError) as error:
                 yield error
 
@@ -196,7 +194,7 @@ class RowMessages:
             headers = dict(cell("headers", ()))
         for name in FORGOTTEN:
             headers.pop(name, None)
-        producer, publishing_id = cell(PRODUCER, self._producer), cell(PUBLISHING_ID, self._first_id + number)
+        producer, publishing_id = cell(PRODUCER, self._producer), cell(PUBLISHING_ID, number)
         # A stream that cannot use them takes the message every time.
         if not 0 < len(producer.encode("utf-8", "surrogatepass")) <= NAME_BYTES_MAX:
             raise ValueError(f"its {PRODUCER} is {producer[:80]!r}; it must have 1 to {NAME_BYTES_MAX} octets")

@@ -1,17 +1,14 @@
 """Publishing rows: `df.write.format("leveret")` and `writeStream`.
 
-Every row has ids that are the same whenever it is written again: the producer's name is that of the query and the task,
-the publishing id is batch and row. A stream knows what it has by these, and a queue or exchange with deduplication by
-the message id. So a task that Spark runs twice, or a batch after a crash, publishes nothing twice, as long as the same
-rows come in the same order; where that is not so, columns `producer_name` and `publishing_id` say what is the same.
-
-Files that a query reads are one such case: Spark cuts them into tasks by the number of cores that it has at the moment,
-so a batch that is run again with more or fewer of them has other tasks, and rows may come twice or not at all. Set
-spark.sql.files.minPartitionNum, or take file and row number for the columns (tests/spark/exactly_once/test_replanned.py
-shows both)."""
+Every row has ids that are the same whenever it is written again, see row_ids.py: a stream knows what it has by the
+producer's name and the publishing id, and a queue or exchange with deduplication by the message id. So a task that
+Spark runs twice, or a batch after a crash, publishes nothing twice. If Spark cuts the batch into other tasks when it
+runs it again, rows with the columns `stream` and `offset` are still known; others may be published twice, but none is
+taken for another. Columns `producer_name` and `publishing_id` say what is the same where neither is enough."""
 
 from __future__ import annotations
 
+import functools
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,23 +20,26 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from leveret.spark.bad_rows import Diverted
-from leveret.spark.broker import Broker
-from leveret.spark.errors import InvalidOption, WriteFailed
+from leveret.spark.broker_client import Broker
+from leveret.spark.errors import AmbiguousRows, InvalidOption, WriteFailed
 from leveret.spark.publisher import Publisher
+from leveret.spark.row_ids import Known, RowIds
 from leveret.spark.row_messages import RowMessages, check_columns
+from leveret.spark.source_runs import Interval, find_overlap
+from leveret.spark.writer_name import BATCH, WriterName, query_tag
 
 __all__ = ["BatchWriter", "StreamWriter"]
 
 # Spark's names for what a task belongs to.
 QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
-# Rows of a task in one batch, at most; the batch's number stands above them.
-ROW_BITS = 32
 
 
 @dataclass
 class Written(WriterCommitMessage):
     rows: int
     diverted: int
+    # Which rows were named by stream and offset: by target and stream.
+    sources: dict[tuple[str | None, str], list[Interval]]
 
 
 class Publishing:
@@ -52,14 +52,15 @@ class Publishing:
         self._options = dict(options)
         self._broker = Broker(options, "leveret-spark sink", recovers=True)
 
-    def publish(self, batches: Iterator[pa.RecordBatch], write_id: str, batch: int, task: int) -> Written:
-        messages = RowMessages(self._options, f"{write_id}/{task}", batch << ROW_BITS, f"{write_id}-{batch}-{task}")
-        diverted = Diverted(self._options["badRowsPath"], f"{write_id}-{batch}-{task}")
+    def publish(self, batches: Iterator[pa.RecordBatch], writer: WriterName, batch: int, task: int) -> Written:
+        messages = RowMessages(self._options)
+        diverted = Diverted(self._options["badRowsPath"], f"{writer.write_id}-{batch}-{task}")
         rows = 0
         with Publisher.of(self._broker, self._options) as publisher:
+            ids = RowIds(writer, batch, task, self._options, _known(publisher, writer))
             fails = self._options["badRows"] == "fail"
             for table in batches:
-                made = messages.of(table, rows)
+                made = messages.of(*ids.of(table))
                 failures = publisher.publish_until(made) if fails else publisher.publish(made)
                 if failures and fails:
                     place, why = failures[0]
@@ -67,7 +68,26 @@ class Publishing:
                 diverted.add(table, failures)
                 rows += table.num_rows
         diverted.close()
-        return Written(rows, diverted.count)
+        return Written(rows, diverted.count, ids.sources.taken)
+
+
+def _known(publisher: Publisher, writer: WriterName) -> Known:
+    """Each target is asked once in a task; not if nobody can have written with this name before."""
+    if writer.tag == BATCH and not writer.chosen:
+        return lambda target: {}
+    return functools.cache(lambda target: writer.intervals(publisher.producers(target, writer.prefix), target))
+
+
+def check_written(messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Raises AmbiguousRows if tasks had rows of the same message: the stream has taken the one for the other."""
+    found = find_overlap([message.sources for message in messages if isinstance(message, Written)])
+    if found is not None:
+        stream, offset = found
+        raise AmbiguousRows(
+            f"rows of several tasks come from the message {offset} of the stream {stream!r}, as after a union or join, "
+            "and so cannot be told apart by the columns stream and offset: leave these columns out, or give each row "
+            "the columns producer_name and publishing_id"
+        )
 
 
 def _name(table: pa.RecordBatch, place: int, before: int) -> str:
@@ -92,14 +112,17 @@ class BatchWriter(DataSourceArrowWriter):
         if overwrite:
             raise InvalidOption('a broker cannot be overwritten: use mode("append")')
         self._publishing = Publishing(options, schema)
+        self._chosen = options["writeId"] is not None
         # Made on the driver: tasks that are run again have the same one.
         self._write_id: str = options["writeId"] or f"spark-{uuid.uuid4()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self._publishing.publish(iterator, self._write_id, 0, _task().partitionId())
+        writer = WriterName(self._write_id, BATCH, self._chosen)
+        return self._publishing.publish(iterator, writer, 0, _task().partitionId())
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Nothing is left to do: every row was confirmed in its task."""
+        """Every row was confirmed in its task; what is left is whether they could be told apart."""
+        check_written(messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """What was published stays. Written again with the same writeId it is not published twice."""
@@ -117,12 +140,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = _task()
         query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
-        assert batch is not None, "a streaming query's task knows its batch"
-        write_id = self._write_id or f"spark-{query}"
-        return self._publishing.publish(iterator, write_id, int(batch), context.partitionId())
+        assert query is not None and batch is not None, "a streaming query's task knows its query and its batch"
+        writer = WriterName(self._write_id or f"spark-{query}", query_tag(query), self._write_id is not None)
+        return self._publishing.publish(iterator, writer, int(batch), context.partitionId())
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing is left to do: every row was confirmed in its task."""
+        """Every row was confirmed in its task; what is left is whether they could be told apart."""
+        check_written(messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """What was published stays; the batch comes again with the same ids."""

@@ -8,34 +8,35 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from leveret.client.channel import Channel
 from leveret.client.connection import Connection
-from leveret.client.errors import ChannelClosed
+from leveret.client.errors import ChannelClosed, NoPartitions
+from leveret.client.partitions import find_partitions
 from leveret.client.stream_start import OFFSET, NotAStream, ask, is_leveret, offset_of, resolve
-from leveret.core.client.lane import Sink
-from leveret.core.field_types import Timestamp
-from leveret.spark.broker import Broker
-from leveret.spark.errors import InvalidOption, SourceFailed
-from leveret.spark.management import list_streams
-from leveret.spark.places import EARLIEST, LATEST, STORED, Place, Places
-from leveret.wire.queue_methods import QueueDeclare
+from leveret.core.client.channel_codec import DeliveryBuffer
+from leveret.core.codec.field_types import Timestamp
+from leveret.spark import management
+from leveret.spark.broker_client import IDENTITY, Broker, is_vanished
+from leveret.spark.errors import InvalidOption, NoSuchStream, SourceFailed
+from leveret.spark.offset_spec import EARLIEST, LATEST, STORED, OffsetSpec, Place
+from leveret.spark.positions import Position
 
 __all__ = ["Ends", "Streams"]
 
-PARTITIONS_MAX = 1000
 LOOK_S = 1.0
 NAME = "x-stream-consumer-name"
 
 
 class Ends(NamedTuple):
-    """The oldest message there is, and the place behind the newest one."""
+    """The oldest message there is, and the place behind the newest one; and which stream it is, if the broker tells."""
 
     first: int
     end: int
+    identity: str | None = None
 
 
 class Streams:
@@ -52,45 +53,61 @@ class Streams:
         self._names: tuple[str, ...] | None = options["stream"]
         self._super: str | None = options["superStream"]
         self._pattern: str | None = options["streamPattern"]
-        self._known: dict[str, int] = {}
+
+    def check_named(self, there: Container[str], known: Container[str]) -> None:
+        """One that the user has named must be there, unless the checkpoint knows it: then it was deleted."""
+        for name in self._names or ():
+            if name not in there and name not in known:
+                raise self._no_such(name)
+
+    def _no_such(self, name: str) -> NoSuchStream:
+        return NoSuchStream(f"there is no stream {name!r} in the virtual host {self._broker.vhost!r}")
 
     def find(self) -> dict[str, int]:
-        """By name. Partitions that are new since the last time come behind the others; of streams with a pattern those
-        that there are now."""
+        """By name. Of a super stream, or of streams with a pattern, those that there are now."""
         if self._names is not None:
-            self._known = dict.fromkeys(self._names, 0)
-        elif self._super is not None:
-            self._known = self._broker.run(self._partitions, f"looking for the partitions of {self._super!r}")
-        else:
-            assert self._pattern is not None
-            self._known = {name: 0 for name in list_streams(self._broker) if re.fullmatch(self._pattern, name)}
-        return dict(self._known)
+            return dict.fromkeys(self._names, 0)
+        if self._super is not None:
+            return self._partitions(self._super)
+        assert self._pattern is not None
+        streams = management.list_streams(self._broker)
+        return {name: 0 for name in streams if re.fullmatch(self._pattern, name)}
 
-    async def _partitions(self, connection: Connection) -> dict[str, int]:
-        found: dict[str, int] = dict(self._known)
-        for number in range(len(found), PARTITIONS_MAX):
-            name = f"{self._super}-{number}"
+    def _partitions(self, name: str) -> dict[str, int]:
+        """Asked for, never guessed: a partition may have any name, and one that was deleted leaves a hole behind."""
+
+        async def ask_for_them(connection: Connection) -> dict[str, int] | None:
+            link = await connection.ready()
             try:
-                channel = await connection.channel()
-                await channel.call(QueueDeclare(name, passive=True))
-                await channel.close()
-            except ChannelClosed as error:
-                if error.code != 404:
-                    raise
-                break
-            found[name] = number
+                return await find_partitions(link, name) if is_leveret(link) else None
+            except NoPartitions as error:
+                where = f"in the virtual host {self._broker.vhost!r}"
+                raise SourceFailed(f"{error}, {where}; streams without one are read with the option stream") from None
+
+        found = self._broker.run(ask_for_them, f"looking for the partitions of {name!r}")
+        if found is None:
+            found = management.find_partitions(self._broker, name)
         if not found:
             raise SourceFailed(
-                f"there is no super stream {self._super!r} in the virtual host {self._broker.vhost!r}: its first "
-                f"partition would be {self._super}-0"
+                f"the super stream {name!r} has no partitions: no stream is bound to an exchange of this name"
             )
         return found
 
     # ---- offsets
 
-    def ends(self, names: Mapping[str, int]) -> dict[str, Ends]:
+    def ends(self, names: Iterable[str], may_be_missing: bool = False) -> dict[str, Ends]:
+        """Of all of them, or of those that there are. Raises NoSuchStream."""
+        names = list(names)
+
         async def all_ends(connection: Connection) -> dict[str, Ends]:
-            return {name: await self._ends(connection, name) for name in names}
+            found = {}
+            for name in names:
+                try:
+                    found[name] = await self._ends(connection, name)
+                except NoSuchStream:
+                    if not may_be_missing:
+                        raise
+            return found
 
         return self._broker.run(all_ends, f"asking for the offsets of {', '.join(names)}")
 
@@ -99,7 +116,8 @@ class Streams:
         with self._named(name):
             if is_leveret(link):
                 answer = await ask(link, name, {})
-                return Ends(answer["x-stream-first-offset"], answer["x-stream-committed-offset"])
+                first, end = answer["x-stream-first-offset"], answer["x-stream-committed-offset"]
+                return Ends(first, end, answer.get(IDENTITY))
             channel = await connection.channel()
             try:
                 end = await resolve(channel, name, "next")
@@ -109,8 +127,9 @@ class Streams:
             finally:
                 await channel.close()
 
-    def locate(self, names: Mapping[str, int], places: Places, group: str | None) -> dict[str, int]:
-        """The offset that each place means, between the two ends of its stream for everything but a given offset."""
+    def locate(self, names: Mapping[str, int], places: OffsetSpec, group: str | None) -> dict[str, int]:
+        """The offset that each place means, between the two ends of its stream for everything but a given offset and
+        a stored one."""
         places.check_streams(names)
 
         async def all_places(connection: Connection) -> dict[str, int]:
@@ -135,7 +154,8 @@ class Streams:
             return int(answer["x-stream-committed-offset"])
         first = int(answer["x-stream-first-offset"])
         if place == STORED and "x-stream-stored-offset" in answer:
-            return max(first, int(answer["x-stream-stored-offset"]) + 1)
+            # Perhaps before the first one there is: then what was between is lost, which whoever asks must tell.
+            return int(answer["x-stream-stored-offset"]) + 1
         return first
 
     async def _locate_by_looking(self, connection: Connection, name: str, place: Place) -> int:
@@ -163,21 +183,28 @@ class Streams:
             yield
         except ChannelClosed as error:
             if error.code == 404:
-                raise SourceFailed(f"there is no stream {name!r} in the virtual host {self._broker.vhost!r}") from None
+                raise self._no_such(name) from None
             raise
         except NotAStream:
             raise SourceFailed(f"{name!r} is a queue and no stream: read it with the option queue") from None
 
-    def store(self, group: str, offsets: Mapping[str, int]) -> None:
-        """The group is done with everything before these offsets. Nothing is stored for a stream of which nothing was
-        read. RabbitMQ stores no offsets over AMQP: there it does nothing."""
+    def store(self, group: str, positions: Mapping[str, Position]) -> None:
+        """The group is done with everything before these positions. Nothing is stored for a stream of which nothing was
+        read, nor for one that is deleted or made anew since. RabbitMQ stores no offsets over AMQP: there it does
+        nothing."""
 
         async def store_all(connection: Connection) -> None:
             link = await connection.ready()
-            if is_leveret(link):
-                for name, offset in offsets.items():
-                    if offset > 0:
-                        await ask(link, name, {NAME: group, "x-stream-store-offset": offset - 1})
+            if not is_leveret(link):
+                return
+            for name, one in positions.items():
+                if one.offset > 0 and not one.is_missing:
+                    known = {} if one.identity is None else {IDENTITY: one.identity}
+                    try:
+                        await ask(link, name, {NAME: group, "x-stream-store-offset": one.offset - 1, **known})
+                    except ChannelClosed as error:
+                        if not is_vanished(error):
+                            raise
 
         self._broker.run(store_all, f"storing how far {group!r} is")
 
@@ -185,7 +212,7 @@ class Streams:
 async def _first_at(channel: Channel, name: str, start: Any) -> int | None:
     """The offset of the first message from a place on; None if none comes."""
     await channel.prefetch(1)
-    sink, come = Sink(b"leveret-first"), asyncio.Event()
+    sink, come = DeliveryBuffer(b"leveret-first"), asyncio.Event()
     sink.wake = come.set
     channel.on_end(lambda reason: come.set())
     await channel.consume(name, sink, arguments={OFFSET: start})

@@ -11,10 +11,11 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from leveret.core.records import command_record, sealed
-from leveret.core.scan import Scan
-from leveret.runtime.files import create_file, cut_file, remove_files, sync_directory
+from leveret.core.log.records import command_record, sealed
+from leveret.core.log.scan import Scan
+from leveret.runtime.files import SHORTAGES, create_file, cut_file, open_directory, remove_files, sync_names
 from leveret.runtime.log import get_logger
+from leveret.runtime.read_errors import read_whole
 from leveret.storage.damage import DamageReport
 from leveret.storage.file_head import CATALOG, HEAD_BYTES, encode_head, file_salt
 from leveret.storage.layout import CATALOG_SUFFIX, Layout, numbered_files
@@ -55,10 +56,13 @@ class CatalogLog:
             return []
         self._number, path = list(files.items())[-1]
         self._salt = file_salt(self._directory_salt, CATALOG, self._number)
-        data = path.read_bytes()
+        # One that cannot be read stops the start: which queues exist is not guessed.
+        data = read_whole(path)
         scan = self._judged(path, data, report)
         self._sequence = self._synced_sequence = scan.last_sequence
-        self._start_bytes = self._end = scan.end
+        # Not where this run begins: else a file would grow for ever if no run adds much.
+        self._start_bytes = scan.first_notes_end or scan.end
+        self._end = scan.end
         self.fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         remove_files([file for number, file in files.items() if number != self._number])
         return list(scan.commands)
@@ -67,7 +71,7 @@ class CatalogLog:
         scan = Scan(self._salt)
         scan.run(data, HEAD_BYTES)
         for start, end, missing in scan.gaps:
-            if missing > scan.synced_sequence:
+            if scan.is_torn(start, missing, scan.synced_sequence):
                 # The end of the log, written when the power went: nobody was told that any of it is safe.
                 log.warning("the torn end of the catalog is cut", file=str(path), offset=start)
                 cut_file(path, start)
@@ -109,25 +113,39 @@ class CatalogLog:
 
     def take(self) -> tuple[bytearray, int]:
         """What to write, and where."""
-        data = bytearray()
-        for payload in self._pending:
-            self._sequence += 1
-            data += sealed(command_record(self._sequence, self._synced_sequence, payload), self._salt)
+        data = self._sealed_pending()
+        self._sequence += len(self._pending)
         self._pending.clear()
         offset = self._end
         self._end += len(data)
         return data, offset
 
+    def _sealed_pending(self) -> bytearray:
+        data = bytearray()
+        for number, payload in enumerate(self._pending, self._sequence + 1):
+            data += sealed(command_record(number, self._synced_sequence, payload), self._salt)
+        return data
+
+    def point(self) -> tuple[Path, int, bytes]:
+        """The file, how much of it was taken, and what is to follow that."""
+        return self._layout.catalog_log(self._number), self._end, bytes(self._sealed_pending())
+
     def synced(self) -> None:
         """Everything taken so far is on disk."""
         self._synced_sequence = self._sequence
 
-    def forget_pending(self) -> None:
-        """What was appended and not written is in the snapshot that is about to be written instead."""
-        self._pending.clear()
+    @property
+    def pending_count(self) -> int:
+        """How many commands were appended and not taken yet."""
+        return len(self._pending)
+
+    def forget_pending(self, count: int) -> None:
+        """The first so many that were appended are in the snapshot that was written instead."""
+        del self._pending[:count]
 
     def rewrite(self, commands: Iterable[bytes]) -> None:
-        """A new file with these commands takes the place of the old one. Blocks; nothing may be in flight."""
+        """A new file with these commands takes the place of the old one. Until it is durable under its name, the old
+        one is in use: after a shortage, all is as it was. Blocks; nothing may be in flight."""
         number = self._number + 1
         salt = file_salt(self._directory_salt, CATALOG, number)
         data = bytearray(encode_head(CATALOG, number, self._directory_salt))
@@ -138,18 +156,40 @@ class CatalogLog:
         sequence += 1
         data += sealed(command_record(sequence, sequence - 1, b""), salt)
         path = self._layout.catalog_log(number)
-        # Under another name first: a file that is called right is whole.
-        new = path.with_suffix(".new")
-        remove_files([new])
-        fd = create_file(new, bytes(data))
-        new.rename(path)
-        sync_directory(path.parent)
+        fd = self._publish(path, bytes(data))
         self.close()
         old = self._layout.catalog_log(self._number)
         self.fd, self._number, self._salt = fd, number, salt
         self._sequence = self._synced_sequence = sequence
         self._start_bytes = self._end = len(data)
-        remove_files([old])
+        try:
+            remove_files([old])
+        except OSError as error:
+            if error.errno not in SHORTAGES:
+                raise
+            # The newest file counts: the next start removes it.
+            log.warning("an old file of the catalog is not removed yet", file=str(old), error=error.strerror)
+
+    def _publish(self, path: Path, data: bytes) -> int:
+        """Makes the file, durable and whole under its name, or not at all; its descriptor."""
+        # Before anything is done that would have to be undone: descriptors may be short.
+        directory = open_directory(path.parent)
+        try:
+            # Under another name first: a file that is called right is whole.
+            new = path.with_suffix(".new")
+            new.unlink(missing_ok=True)
+            fd = create_file(new, data)
+            try:
+                new.rename(path)
+            except BaseException:
+                os.close(fd)
+                new.unlink(missing_ok=True)
+                raise
+            # From here on a start takes the new one; if that cannot be made sure, nothing may go on with the old one.
+            sync_names(directory)
+            return fd
+        finally:
+            os.close(directory)
 
     def close(self) -> None:
         if self.fd >= 0:

@@ -1,4 +1,4 @@
-"""The first 64 octets of a segment or a catalog log: what it is, which format, and the salt of its checksums.
+"""The first 64 octets of a segment, a catalog log or a manifest: what it is, its format, the salt of its checksums.
 
     0  8 octets  what it is         16 u64  its number
     8  u32       format version     24 u32  the data directory's salt
@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import struct
 
-from leveret.core.records import checksum
+from leveret.core.log.records import checksum
 from leveret.storage.layout import FORMAT_VERSION
 
 HEAD_BYTES = 64
 SEGMENT = b"LVRT-seg"
 CATALOG = b"LVRT-cat"
 STREAM = b"LVRT-str"
+MANIFEST = b"LVRT-man"
 _FIELDS = struct.Struct(">8sIIQI32x")
 _SUM = struct.Struct(">I")
 
@@ -34,12 +35,18 @@ def encode_head(what: bytes, number: int, directory_salt: int) -> bytes:
     return fields + _SUM.pack(checksum(fields))
 
 
-def directory_salt_in(head: bytes) -> int | None:
-    """The directory's salt, if the head is whole."""
+def head_names(head: bytes) -> tuple[bytes, int, int] | None:
+    """What the file is, its number and the directory's salt, if the head is whole."""
     if len(head) < HEAD_BYTES:
         return None
     fields = head[: HEAD_BYTES - 4]
     if _SUM.unpack(head[HEAD_BYTES - 4 : HEAD_BYTES])[0] != checksum(fields):
         return None
-    salt: int = _FIELDS.unpack(fields)[4]
-    return salt
+    what, _, _, number, salt = _FIELDS.unpack(fields)
+    return what, number, salt
+
+
+def directory_salt_in(head: bytes) -> int | None:
+    """The directory's salt, if the head is whole."""
+    names = head_names(head)
+    return None if names is None else names[2]

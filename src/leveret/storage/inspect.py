@@ -14,15 +14,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leveret.core.delays import due_of
-from leveret.core.properties import parse_properties
-from leveret.core.rebuild import QueueBook
-from leveret.core.records import ADDRESS_SIZE_MASK, MESSAGE_RECORD_HEAD_BYTES, checked_length
-from leveret.core.scan import Scan
+from leveret.core.codec.properties import parse_properties
+from leveret.core.log.rebuild import QueueBook
+from leveret.core.log.record_check import checked_message_length
+from leveret.core.log.records import ADDRESS_SIZE_MASK, MESSAGE_RECORD_HEAD_BYTES
+from leveret.core.log.scan import Scan
+from leveret.core.queue.delays import due_of
 from leveret.errors import LeveretError
+from leveret.runtime.read_errors import read_around, read_file_around, read_whole
 from leveret.storage.damage import Damage
 from leveret.storage.file_head import CATALOG, HEAD_BYTES, SEGMENT, directory_salt_in, file_salt
-from leveret.storage.index_file import SegmentIndex, read_index
+from leveret.storage.holdings import THE_LOG
+from leveret.storage.index_file import NOTE_BYTES, SegmentIndex, placed_count, read_index
+from leveret.storage.inspect_manifest import ManifestInspection
 from leveret.storage.inspect_report import FileReport, KnownIds, Report
 from leveret.storage.layout import (
     CATALOG_SUFFIX,
@@ -38,9 +42,7 @@ from leveret.storage.stream.inspect import StreamsInspection
 from leveret.storage.survey import TORN, Step, Survey
 
 SLOT_BYTES = 32
-NOTE_BYTES = 32
-PLACED = 1
-# Positions from here on are those of delayed messages, see core.delays.
+# Positions from here on are those of delayed messages, see core.queue.delays.
 DELAYED_MIN = 1 << 63
 
 
@@ -110,7 +112,7 @@ class Inspection:
         """The process of the broker that uses the directory at present; None if there is none."""
         try:
             fd = os.open(self.layout.root / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
+        except FileNotFoundError:
             return None
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -147,7 +149,7 @@ class Inspection:
         # The log first: a running broker never writes a message before its queue is in the catalog.
         survey = self._surveyed(numbers)
         self.streams.survey()
-        self._read_catalog()
+        self.read_catalog()
         for number, path in numbers.items():
             if number in survey.sizes:
                 self._check_segment(number, path, survey)
@@ -196,7 +198,7 @@ class Inspection:
             self._damage(path, 0, "the head is damaged; nothing is lost by that", HEAD_BYTES)
         found = survey.segments.get(number)
         if found is not None:
-            report.messages = _placed(found.index.notes)
+            report.messages = placed_count(found.index.notes)
         if number in survey.scans:
             report.records = survey.scans[number].scan.records if found is not None else 0
             self._check_bad_index(number)
@@ -220,10 +222,13 @@ class Inspection:
         self.report.files.append(FileReport(self._name(path), size, records, report.messages))
         scan = Scan(file_salt(self.salt, SEGMENT, index.number))
         try:
-            scan.run(segment.read_bytes(), HEAD_BYTES)
+            data, holes = read_file_around(segment)
         except FileNotFoundError:
             return
+        scan.run(data, HEAD_BYTES)
         report.records = scan.records
+        for start, end in holes:
+            self._damage(segment, start, "the disk cannot read this part of the log", end - start)
         for start, end, _ in scan.gaps:
             self._damage(segment, start, "records are damaged", max(end - start, 1))
         if index.end > report.size:
@@ -288,15 +293,15 @@ class Inspection:
 
     # ---- the catalog
 
-    def _read_catalog(self) -> None:
-        """What exists, as far as it can be read; damage goes into the report."""
+    def read_catalog(self) -> None:
+        """What exists, as far as it can be read; damage goes into the report. Raises OSError if nothing can be."""
         files = self._catalog_files()
         if not files or self.salt is None:
             self._catalog_damaged = True
             self._damage(self.layout.catalog, 0, "there is no catalog")
             return
         number, path = list(files.items())[-1]
-        octets = path.read_bytes()
+        octets = read_whole(path)
         report = FileReport(self._name(path), len(octets))
         self.report.files.append(report)
         if directory_salt_in(octets[:HEAD_BYTES]) != self.salt:
@@ -313,7 +318,9 @@ class Inspection:
         """As the catalog's log does at a start: what stands behind a torn place does not count."""
         scan = Scan(salt)
         scan.run(octets, HEAD_BYTES)
-        torn_at = next((start for start, _, missing in scan.gaps if missing > scan.synced_sequence), scan.end)
+        torn_at = next(
+            (start for start, _, missing in scan.gaps if scan.is_torn(start, missing, scan.synced_sequence)), scan.end
+        )
         if octets[torn_at:].strip(b"\0"):
             self._note(f"{self._name(path)} at {torn_at}: the torn end of the catalog; the next start cuts it off")
             if torn_at < scan.end:
@@ -330,14 +337,19 @@ class Inspection:
             self._surveyed(self._segment_files())
             self.streams.survey()
             self.report.damages += self.streams.damages
-        self._read_catalog()
+        self.read_catalog()
         for id in self._known.queues | self._known.exchanges:
             if id in self._books:
                 self._books[id].finish({}, set())
 
     def _surveyed(self, paths: dict[int, Path]) -> Survey:
         assert self.salt is not None
-        survey = Survey(self.layout, self.salt, paths)
+        manifest = ManifestInspection(self.layout, self.salt)
+        paths = dict(paths)
+        self.report.damages += manifest.damages
+        self.report.damages += manifest.absent(THE_LOG, paths)
+        self.report.notes += manifest.lost_before(THE_LOG)
+        survey = Survey(self.layout, self.salt, paths, manifest.holdings)
         survey.run()
         self._books = survey.rebuild().books
         return survey
@@ -355,7 +367,8 @@ class Inspection:
         return sum(slots[at] >= 0x80 for at in range(0, len(slots), SLOT_BYTES))
 
     def keys(self, id: int) -> list[tuple[int, bytes, int, int]]:
-        """The keys that deduplication has seen, as the log has them and core.dedup.Window takes them back."""
+        """The keys that deduplication has seen, as the log has them and core.queue.dedup.DedupWindow takes them
+        back."""
         return list(self._books[id].keys) if id in self._books else []
 
     def _slots(self, id: int) -> bytes:
@@ -387,8 +400,9 @@ class Inspection:
             int.from_bytes(slot[i : i + 4], "big") for i in (12, 16, 20, 24, 28)
         )
         name = self._name(self.layout.segment(number))
-        record = os.pread(fd, length, offset) if fd >= 0 else b""
-        if checked_length(record, 0, len(record), file_salt(self.salt, SEGMENT, number)) != length:
+        # Sectors that cannot be read are zeros, which no checksum agrees with.
+        record = bytes(read_around(fd, length, offset)[0]) if fd >= 0 else b""
+        if checked_message_length(record, 0, len(record), file_salt(self.salt, SEGMENT, number)) != length:
             return StoredMessage(position, size, deliveries, name, offset, priority, damaged=True)
         address_end = MESSAGE_RECORD_HEAD_BYTES + (int.from_bytes(record[18:20], "big") & ADDRESS_SIZE_MASK)
         address = record[MESSAGE_RECORD_HEAD_BYTES:address_end]
@@ -413,13 +427,9 @@ class Inspection:
 def _open(path: Path) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    except FileNotFoundError:
+        # A running broker has just deleted it; any other error is not taken for damage.
         return -1
-
-
-def _placed(notes: bytearray) -> int:
-    """How many messages these notes place."""
-    return bytes(notes[NOTE_BYTES - 1 :: NOTE_BYTES]).count(PLACED)
 
 
 def _files_in(directory: Path) -> list[Path]:

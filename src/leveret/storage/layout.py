@@ -2,24 +2,39 @@
 
 lock                     held by the one broker that uses the directory
 format                   the format's version and the salt of all checksums, as one line of text
+links.key                what encrypts the passwords of links in the catalog; made with the first of them
+manifest                 which segments there are, and how far they were synced
 catalog/0000000001.log   what exists; the newest file counts
 log/0000000007.segment   messages and what became of them        log/0000000007.index   a sealed segment's index
 streams/0000000003/      a stream by the number of its queue: segments, and an index beside each
 pages/                   transient messages that memory had no room for; emptied at every start
-quarantine/              copies of damaged files, for people to look at"""
+quarantine/              copies of damaged files, for people to look at
+alerts/waiting           alerts for webhooks that were not delivered yet; see operations/webhooks/waiting_file.py
+staging/                 second names of files while a backup copies them; removed at every start
+restoring                a restore did not come to its end; nothing starts here"""
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from pathlib import Path
 
-from leveret.core.records import checksum
+from leveret.core.log.records import checksum
 from leveret.errors import StartupError
-from leveret.runtime.files import DirectoryLock, replace_file
+from leveret.runtime.files import DirectoryLock, replace_file, sync_directory
+from leveret.runtime.log import get_logger
+
+log = get_logger(__name__)
 
 FORMAT_VERSION = 2
 FORMAT_FILE = "format"
+LINK_KEY_FILE = "links.key"
 LOCK_FILE = "lock"
+RESTORING_FILE = "restoring"
+# What the group and everybody else may do.
+OTHERS = 0o077
+BACKUP_LIST_FILE = "BACKUP"
 DIRECTORIES = ("catalog", "log", "pages", "streams", "quarantine")
 SEGMENT_SUFFIX = ".segment"
 INDEX_SUFFIX = ".index"
@@ -35,11 +50,51 @@ class Layout:
         self.pages = root / "pages"
         self.streams = root / "streams"
         self.quarantine = root / "quarantine"
+        self.manifest = root / "manifest"
+        self.staging = root / "staging"
+
+    def refuse_unfinished(self) -> None:
+        """What is a backup, or not yet a data directory, must not be written to."""
+        if (self.root / BACKUP_LIST_FILE).exists():
+            raise StartupError(
+                f"{self.root} is a backup; make a data directory of it first: "
+                f"leveret restore {self.root} --data-dir NEW"
+            )
+        if (self.root / RESTORING_FILE).exists():
+            raise StartupError(
+                f"{self.root} is what a restore has left that did not come to its end; delete it and restore again"
+            )
 
     def make(self) -> None:
+        """The directory is there, with all that belongs to it, and its own name is as durable as what is in it."""
+        made = [path for path in (self.root, *self.root.parents) if not path.exists()]
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name in DIRECTORIES:
-            (self.root / name).mkdir(mode=0o700, exist_ok=True)
+        self.close_to_others()
+        names = [self.root / name for name in DIRECTORIES]
+        # Without a format file, an earlier start may have been ended before it synced what it had made.
+        is_new = made or not (self.root / FORMAT_FILE).exists() or not all(path.exists() for path in names)
+        for path in names:
+            path.mkdir(mode=0o700, exist_ok=True)
+        if is_new:
+            sync_directory(self.root)
+            for path in dict.fromkeys([self.root, *made]):
+                _sync_parent(path)
+
+    def close_to_others(self) -> None:
+        """Messages and the hashes of passwords are for the broker's user alone: a directory that others can enter is
+        closed to them, or refused if it is not ours to close. What is in it needs no look then."""
+        found = self.root.stat()
+        if not found.st_mode & OTHERS:
+            return
+        mode = f"{stat.S_IMODE(found.st_mode):04o}"
+        if os.geteuid() not in (0, found.st_uid):
+            raise StartupError(
+                f"the data directory {self.root} has the mode {mode}, so that others can read messages and passwords, "
+                "and it belongs to another user, so that the broker cannot mend it; let its owner run "
+                f"`chmod 700 {self.root}`, or name a directory in it, which is then made with the right mode"
+            )
+        self.root.chmod(stat.S_IMODE(found.st_mode) & ~OTHERS)
+        log.warning("others could read the data directory; now they cannot", directory=str(self.root), mode=mode)
 
     def lock(self) -> DirectoryLock:
         try:
@@ -72,6 +127,14 @@ class Layout:
 
     def catalog_log(self, number: int) -> Path:
         return self.catalog / f"{number:010}{CATALOG_SUFFIX}"
+
+
+def _sync_parent(path: Path) -> None:
+    try:
+        sync_directory(path.parent)
+    except PermissionError:
+        # One may be allowed to make a directory there, and not to look into it.
+        log.warning("the name of the data directory cannot be synced", directory=str(path.parent))
 
 
 def numbered_files(directory: Path, suffix: str) -> dict[int, Path]:

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TypeVar
 
-from leveret.core.compact import Compaction
-from leveret.core.contract import Queue
-from leveret.core.journal import Journal
-from leveret.core.segment import Segment
+from leveret.core.log.compaction import Compaction
+from leveret.core.log.journal import Journal
+from leveret.core.log.segment import Segment
+from leveret.core.queue.contract import Queue
 from leveret.runtime.files import SHORTAGES
 from leveret.runtime.log import get_logger
 from leveret.storage.committer import Committer
 from leveret.storage.index_file import read_index
 from leveret.storage.layout import Layout
 from leveret.storage.segment_files import SegmentFiles
+from leveret.storage.shortages import Shortages
 
 log = get_logger(__name__)
+
+T = TypeVar("T")
 
 # Fewer sealed segments than this are left alone, however empty they are.
 COMPACTED_MIN = 4
@@ -32,10 +36,12 @@ SPARSE_AGE_S = 1.0
 LOOK_EVERY_S = 0.05
 # How long a shortage is given.
 RETRY_S = 0.5
+RECLAIMING = "reclaiming disk space"
 
 
 class Reclaimer:
-    """`collect_unacked` adds what channels hold of a segment to a dict, see core.channel.Channel.collect_located."""
+    """`collect_unacked` adds what channels hold of a segment to a dict, see
+    core.connection.channel.Channel.collect_located."""
 
     def __init__(
         self,
@@ -46,9 +52,11 @@ class Reclaimer:
         committer: Committer,
         queues: dict[int, Queue],
         collect_unacked: Callable[[int, dict[tuple[int, int], object]], None],
+        shortages: Shortages,
         on_failure: Callable[[str], None],
     ) -> None:
         self._layout = layout
+        self._shortages = shortages
         self._journal = journal
         self._pager = pager
         self._files = files
@@ -60,11 +68,16 @@ class Reclaimer:
         self._unindexed: list[Segment] = []
         # Sealed segments without a live message.
         self._dead: dict[int, Segment] = {}
+        # The batch in which the last message of a dead segment went, by the segment's number. It may have gone to
+        # another place, as a dead letter does: until that batch is on disk, the segment has the only copy.
+        self._emptied_batch: dict[int, int] = {}
         # Segments whose messages have newer copies elsewhere; as long as one exists, so must whatever was noted about
         # the copies, or the old ones would come back.
         self._superseded: set[int] = set()
         # Since when a segment has been sparse.
         self._sparse_since: dict[int, float] = {}
+        # Those that cannot be read as a whole.
+        self._left_alone: set[int] = set()
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._sparse_timer: asyncio.TimerHandle | None = None
@@ -111,16 +124,20 @@ class Reclaimer:
         for segment in dict.fromkeys(drained):
             if segment.live == 0:
                 self._dead[segment.id] = segment
+                if not segment.paging:
+                    self._emptied_batch[segment.id] = self._committer.require_sync()
             elif segment.index is not None and segment not in self._unindexed:
                 self._unindexed.append(segment)
 
     def _worked(self, task: asyncio.Task[None]) -> None:
         self._task = None
         error = None if task.cancelled() else task.exception()
-        if isinstance(error, OSError) and error.errno in SHORTAGES:
-            log.warning("reclaiming disk space failed; it is tried again", error=error.strerror)
+        if error is None:
+            self._shortages.over(RECLAIMING)
+        elif isinstance(error, OSError) and error.errno in SHORTAGES:
+            self._shortages.note(RECLAIMING, error)
             self._timer = asyncio.get_running_loop().call_later(RETRY_S, self._look_now)
-        elif error is not None:
+        else:
             log.error("reclaiming disk space failed", error=repr(error))
             cause = "the disk failed" if isinstance(error, OSError) else "reclaiming disk space failed"
             self._on_failure(f"{cause}: {error}")
@@ -162,6 +179,8 @@ class Reclaimer:
         existing = self._journal.segments
         free = []
         for segment in self._dead.values():
+            if self._emptied_batch.get(segment.id, 0) > self._journal.synced_batch:
+                continue
             segment.settles.intersection_update(existing.keys())
             if segment.live == 0 and not segment.settles and self._is_safe(segment) and self._is_forgotten(segment):
                 free.append(segment)
@@ -170,6 +189,7 @@ class Reclaimer:
         await self._files.run(self._files.remove, free)
         for segment in free:
             del self._dead[segment.id]
+            self._emptied_batch.pop(segment.id, None)
             if segment in self._unindexed:
                 self._unindexed.remove(segment)
             del existing[segment.id]
@@ -205,7 +225,7 @@ class Reclaimer:
         return None
 
     def _is_sparse(self, segment: Segment) -> bool:
-        if segment.damaged or segment.copied_batch != 0 or not self._is_safe(segment):
+        if segment.damaged or segment.id in self._left_alone or segment.copied_batch != 0 or not self._is_safe(segment):
             return False
         self._superseded &= self._journal.segments.keys()
         if segment.settles & self._superseded:
@@ -219,12 +239,14 @@ class Reclaimer:
         if segment.index is not None:
             notes = segment.copy_index()
         else:
-            index = await self._files.run(read_index, self._layout.index(segment.id), segment.id)
+            index = await self._readable(segment, read_index, self._layout.index(segment.id), segment.id)
             if index is None:
-                segment.damaged = True
+                self._left_alone.add(segment.id)
                 return
             notes = index.notes
-        data = await self._files.run(segment.path.read_bytes)
+        data = await self._readable(segment, segment.path.read_bytes)
+        if data is None:
+            return
         if segment.live > 0 and any(queue.has_load() for queue in self._queues.values()):
             # Its bodies may be on their way from the very place they would be moved from.
             return
@@ -246,6 +268,18 @@ class Reclaimer:
         if segment.live == 0:
             self._dead[segment.id] = segment
         log.debug("compacted", file=str(segment.path), copied=compaction.copied, left=segment.live)
+
+    async def _readable(self, segment: Segment, work: Callable[..., T], *arguments: object) -> T | None:
+        """What a read gives; None if it cannot be done, for a reason that waiting does not mend. Then the segment stays
+        as it is until its last message is settled: nothing says that any of them is lost."""
+        try:
+            return await self._files.run(work, *arguments)
+        except OSError as error:
+            if error.errno in SHORTAGES:
+                raise
+            log.warning("a segment cannot be compacted", file=str(segment.path), error=error.strerror)
+            self._left_alone.add(segment.id)
+            return None
 
     async def close(self) -> None:
         self._closed = True

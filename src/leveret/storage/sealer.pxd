@@ -1,4 +1,4 @@
-from leveret.core.records cimport seal_records
+from leveret.core.log.records cimport seal_records
 from leveret.runtime.disk_thread cimport Preparer
 
 

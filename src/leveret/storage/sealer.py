@@ -5,7 +5,7 @@ import cython
 from leveret.runtime.disk_thread import Preparer
 
 if not cython.compiled:
-    from leveret.core.records import seal_records
+    from leveret.core.log.records import seal_records
 
 
 class Sealer(Preparer):

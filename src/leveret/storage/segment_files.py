@@ -6,38 +6,54 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TypeVar
 
-from leveret.core.records import command_record, sealed
-from leveret.core.segment import Segment
-from leveret.runtime.files import create_file, remove_files, replace_file, sync_directory
+from leveret.core.log.records import command_record, sealed
+from leveret.core.log.segment import Segment
+from leveret.runtime.files import SHORTAGES, create_file, remove_files, replace_file, sync_directory
+from leveret.runtime.threads import started_pool
 from leveret.storage.file_head import SEGMENT, encode_head, file_salt
-from leveret.storage.index_file import SegmentIndex, encode_index
+from leveret.storage.holdings import SEALED, THE_LOG, Event
+from leveret.storage.index_file import SegmentIndex, encode_index, placed_count
 from leveret.storage.layout import Layout
+from leveret.storage.manifest import Manifest
+from leveret.storage.open_readers import OpenReaders
 
 T = TypeVar("T")
-# Descriptors kept open for reading; the others are opened when needed.
+# Descriptors kept open for reading, unless the store has fewer; the others are opened when needed.
 READERS_MAX = 64
 FIRST_PAGE = 0x80000000
 
 
 class SegmentFiles:
-    def __init__(self, layout: Layout, directory_salt: int, segment_bytes: int, next_number: int) -> None:
+    def __init__(
+        self, layout: Layout, directory_salt: int, segment_bytes: int, next_number: int, manifest: Manifest
+    ) -> None:
         self._layout = layout
+        self._manifest = manifest
         self._directory_salt = directory_salt
         self._segment_bytes = segment_bytes
         # Pages count for themselves, so that the numbers of the log have no holes but those of deleted segments.
         self._next_number = {False: next_number, True: FIRST_PAGE}
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="leveret-files")
+        self._thread: ThreadPoolExecutor | None = None
         self._writers: dict[int, int] = {}
-        self._readers: OrderedDict[int, int] = OrderedDict()
+        self._readers: OpenReaders[int] = OpenReaders(READERS_MAX)
+
+    def start(self) -> None:
+        """Raises OSError if there is no thread to be had."""
+        self._thread = started_pool("leveret-files")
 
     async def run(self, work: Callable[..., T], *arguments: object) -> T:
         """Runs something that blocks in the files' thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
+        return await self.submit(work, *arguments)
+
+    def submit(self, work: Callable[..., T], *arguments: object) -> asyncio.Future[T]:
+        """The same for whoever must be in the line before he waits."""
+        assert self._thread is not None
+        return asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
 
     # ---- making
 
@@ -54,9 +70,22 @@ class SegmentFiles:
         if first_sequence:
             head += sealed(command_record(first_sequence, first_sequence - 1, b""), salt)
         fd = create_file(path, head, 0 if paging else self._segment_bytes)
+        if not paging:
+            self._record(path, number, fd)
         segment = Segment(number, salt, path, len(head))
         segment.first_sequence = first_sequence
         return segment, fd
+
+    def _record(self, path: Path, number: int, fd: int) -> None:
+        """The manifest has the segment from now on, or the segment is removed. After an error that ends the store the
+        manifest may or may not have it: then the empty file stays, because one that is recorded must not be missing."""
+        try:
+            self._manifest.created(THE_LOG, number)
+        except OSError as error:
+            os.close(fd)
+            if error.errno in SHORTAGES:
+                remove_files([path])
+            raise
 
     def opened(self, segment: Segment, fd: int) -> None:
         self._writers[segment.id] = fd
@@ -71,20 +100,19 @@ class SegmentFiles:
         if fd >= 0:
             os.close(fd)
 
-    def reader(self, segment: Segment) -> int:
-        fd = self._readers.get(segment.id)
-        if fd is None:
-            fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
-            self._readers[segment.id] = fd
-        else:
-            self._readers.move_to_end(segment.id)
-        return fd
+    def hold_reader(self, segment: Segment) -> int:
+        """A descriptor to read the segment with, open until `release_reader`, even if the file is deleted meanwhile."""
+        return self._readers.hold(segment.id, segment.path)
+
+    def release_reader(self, number: int) -> None:
+        self._readers.release(number)
+
+    def limit_readers(self, count: int) -> None:
+        self._readers.idle_max = count
 
     def trim_readers(self) -> None:
-        """Closes what was not used for long; only while nothing is being read."""
-        while len(self._readers) > READERS_MAX:
-            _, fd = self._readers.popitem(last=False)
-            os.close(fd)
+        """Closes what was not used for long."""
+        self._readers.trim()
 
     # ---- sealed segments
 
@@ -92,9 +120,12 @@ class SegmentFiles:
         """Blocks."""
         index = SegmentIndex(segment.id, segment.first_sequence, segment.last_sequence, 0, segment.end, notes)
         replace_file(self._layout.index(segment.id), encode_index(index))
+        ends = (segment.end, segment.first_sequence, segment.last_sequence, placed_count(notes))
+        self._manifest.note(Event(SEALED, THE_LOG, segment.id, *ends))
 
     def remove(self, segments: list[Segment]) -> None:
         """Deletes segments and their indexes for good; damaged ones are moved aside. Blocks."""
+        self._manifest.removed(THE_LOG, [segment.id for segment in segments if not segment.paging])
         for segment in segments:
             if segment.damaged and segment.path.exists():
                 segment.path.rename(self._layout.quarantined(segment.path))
@@ -105,13 +136,12 @@ class SegmentFiles:
     def forget(self, segment: Segment) -> None:
         """The segment's file is gone."""
         self.close_writer(segment.id)
-        fd = self._readers.pop(segment.id, -1)
-        if fd >= 0:
-            os.close(fd)
+        self._readers.drop(segment.id)
 
     def close(self) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
-        for fd in [*self._writers.values(), *self._readers.values()]:
+        if self._thread is not None:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+        for fd in self._writers.values():
             os.close(fd)
         self._writers.clear()
-        self._readers.clear()
+        self._readers.close()

@@ -9,12 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from leveret.core.rebuild import Rebuild
-from leveret.core.scan import Scan
+from leveret.core.log.rebuild import Rebuild
+from leveret.core.log.scan import Scan
+from leveret.runtime.read_errors import Holes, hole_in, read_file_around
 from leveret.storage.damage import Damage
 from leveret.storage.file_head import HEAD_BYTES, SEGMENT, file_salt
+from leveret.storage.holdings import THE_LOG, Holdings
 from leveret.storage.index_file import SegmentIndex, read_index
 from leveret.storage.layout import Layout
+from leveret.storage.missing import disagreement
 
 # Why something at the end of the log does not count.
 TORN = "the torn end of the log"
@@ -41,6 +44,12 @@ class ScannedSegment:
     found: FoundSegment
     scan: Scan
     rest: int
+    # What the disk cannot read of it: nothing is known of what is there, so nothing is cut or dropped for it.
+    holes: Holes = field(default_factory=list)
+
+    @property
+    def has_unreadable_end(self) -> bool:
+        return any(end > self.scan.end for _, end in self.holes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +66,7 @@ class Step:
 class Survey:
     """One look at these segments. `run` first; the rest is what it found."""
 
-    def __init__(self, layout: Layout, directory_salt: int, paths: dict[int, Path]) -> None:
+    def __init__(self, layout: Layout, directory_salt: int, paths: dict[int, Path], holdings: Holdings) -> None:
         self._layout = layout
         self._directory_salt = directory_salt
         self._paths = paths
@@ -66,8 +75,9 @@ class Survey:
         self.scans: dict[int, ScannedSegment] = {}
         # The octets of every file that was there.
         self.sizes: dict[int, int] = {}
-        # Up to here everything had been synced, as far as the log says.
-        self.synced = 0
+        # Up to here everything had been synced, as far as the log and the manifest say.
+        self.synced = holdings.synced.get(THE_LOG, 0)
+        self._held = holdings.of(THE_LOG)
         self.damages: list[Damage] = []
         # Whose end is lost: the index still tells what was there.
         self.short: list[FoundSegment] = []
@@ -75,17 +85,21 @@ class Survey:
         self.steps: list[Step] = []
         # Segments without a record: made in advance and not used, or whose making a crash interrupted.
         self.empty: list[ScannedSegment] = []
+        # What the disk cannot read: file, start and end.
+        self.unreadable: list[tuple[Path, int, int]] = []
 
     def run(self) -> None:
         for number, path in self._paths.items():
             self._read(number, path)
-        self.synced = max((found.index.synced_sequence for found in self.segments.values()), default=0)
+        self.unreadable = [(scanned.found.path, *hole) for scanned in self.scans.values() for hole in scanned.holes]
+        self.synced = max([self.synced, *(found.index.synced_sequence for found in self.segments.values())])
         for number in list(self.scans):
             if number in self.segments:
                 self._judge(number, self.synced)
         self._drop_detached(self.synced)
         self._drop_unfinished(self.synced)
         self._check_ends(self.synced)
+        self._compare()
         self._leave_out_empty()
 
     def rebuild(self) -> Rebuild:
@@ -124,15 +138,18 @@ class Survey:
     def _scan(self, number: int, path: Path, salt: int, end: int | None = None) -> None:
         """Reads its records, up to `end` if it is to be cut there."""
         try:
-            data = path.read_bytes()[:end]
+            data, holes = read_file_around(path)
         except FileNotFoundError:
-            data = b""
+            # A running broker has just deleted it.
+            data, holes = b"", []
+        if end is not None:
+            data, holes = data[:end], [hole for hole in holes if hole[0] < end]
         scan = Scan(salt)
         scan.run(data, HEAD_BYTES)
         found = FoundSegment(number, path, salt, _index_of(number, scan))
         self.segments[number] = found
         rest = len(data[scan.end :].rstrip(b"\0")) if scan.end < len(data) else 0
-        self.scans[number] = ScannedSegment(found, scan, rest)
+        self.scans[number] = ScannedSegment(found, scan, rest, holes)
 
     # ---- judging
 
@@ -143,8 +160,13 @@ class Survey:
         """Finds damage, and a torn end."""
         scanned = self.scans[number]
         found, scan = scanned.found, scanned.scan
+        for start, end in scanned.holes:
+            found.damaged = True
+            self._damage(found.path, start, end - start, "the disk cannot read this part of the log")
         for start, end, missing in scan.gaps:
-            if missing > synced:
+            if hole_in(scanned.holes, start, end) is not None:
+                continue
+            if scan.is_torn(start, missing, synced):
                 # Everything behind a torn place was written in the same moment, and nobody was told of it. It goes
                 # first: after a crash in between, nothing else would say that it does not belong to the log.
                 for later in [other for other in self.scans if other > number]:
@@ -153,7 +175,7 @@ class Survey:
                 return
             found.damaged = True
             self._damage(found.path, start, max(end - start, 1), "records of the log are lost")
-        if scanned.rest and scan.records and scan.last_sequence >= synced:
+        if scanned.rest and scan.records and scan.last_sequence >= synced and not scanned.has_unreadable_end:
             self.steps.append(Step(found.path, TORN, scan.end, 0))
 
     def _drop_detached(self, synced: int) -> None:
@@ -161,7 +183,7 @@ class Survey:
         from the first segment on whose records do not follow those before it belongs to the log."""
         last = 0
         for number, found in list(self.segments.items()):
-            if number - 1 not in self.segments:
+            if number - 1 not in self.segments or self._has_holes(number - 1) or self._has_holes(number):
                 last = 0
             first = found.index.first_sequence
             if number in self.scans and last and last >= synced and first > last + 1:
@@ -180,6 +202,9 @@ class Survey:
             scan = self.scans[number].scan
             if number not in self.segments or not scan.records:
                 continue
+            if self._has_holes(number):
+                # What ended the batch may be what cannot be read.
+                return
             if scan.batch_sequence == scan.last_sequence or scan.last_sequence <= synced:
                 return
             if scan.batch_sequence >= max(synced, 1):
@@ -189,6 +214,9 @@ class Survey:
                 # What ended the synced batch is damaged, and is reported as that.
                 return
             self._discard(number, UNFINISHED)
+
+    def _has_holes(self, number: int) -> bool:
+        return number in self.scans and bool(self.scans[number].holes)
 
     def _discard(self, number: int, what: str = BEHIND) -> None:
         """None of the segment counts."""
@@ -223,6 +251,15 @@ class Survey:
             if found.index.last_sequence < expected <= synced:
                 found.damaged = True
                 self._damage(found.path, found.index.end, 1, "the last records of the segment are lost")
+
+    def _compare(self) -> None:
+        """What has neither lost its end nor a record must be what was sealed."""
+        for number, found in self.segments.items():
+            index = found.index
+            what = disagreement(THE_LOG, self._held.get(number), index.first_sequence, index.last_sequence)
+            if what is not None and not found.damaged:
+                found.damaged = True
+                self._damage(found.path, 0, max(index.end, 1), what)
 
     def _lacks_its_first(self, found: FoundSegment) -> bool:
         if found.number not in self.scans:

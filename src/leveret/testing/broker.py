@@ -33,6 +33,8 @@ TEST_SETTINGS: dict[str, object] = {
     "listen.socket": "off",
     "alarms.memory_watermark": 1.0,
     "alarms.disk_free_bytes_min": 0,
+    # A test's streams are small.
+    "streams.segment_bytes_min": 1,
 }
 
 
@@ -124,7 +126,7 @@ class Broker:
         self._stopped = asyncio.Event()
         self.node = Node(self._settings)
         self.node.start()
-        self.host, self.port = self.node.host, self.node.port
+        self.host, self.port = self.node.host, self.node.port or 0
         self.stream_port = self.node.stream_port or 0
         self.management_port = self.node.management_port or 0
         self.metrics_port = self.node.metrics_port or 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from leveret.core.properties import Properties
+from leveret.core.codec.properties import Properties
 
 __all__ = ["SeenMessage", "differences"]
 

@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from leveret.broker.browsing import Browsing, Seen
 from leveret.broker.streams import StreamService
-from leveret.core.contract import Queue
-from leveret.core.properties import PROPERTY_BITS
-from leveret.core.queue import ClassicQueue
+from leveret.core.codec.names import name_octets
+from leveret.core.codec.properties import PROPERTY_BITS
+from leveret.core.observe.tap import Tap, with_tap
+from leveret.core.queue.classic_queue import ClassicQueue
+from leveret.core.queue.contract import Queue
 from leveret.core.stream.queue import StreamQueue
-from leveret.core.tap import Tap, with_tap
+from leveret.operations.browsing import Browsing, Seen
 from leveret.testing.seen_message import SeenMessage, differences
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class WatchedQueue:
     def _find(self, node: Node) -> Any:
         """The queue, None if there is none."""
         live = node.broker.vhosts.get(self.vhost)
-        return None if live is None else live.queues.get(self.name.encode("utf-8", "surrogateescape"))
+        return None if live is None else live.queues.get(name_octets(self.name))
 
     async def _messages(self, node: Node) -> list[SeenMessage]:
         queue = self._find(node)
@@ -202,7 +203,7 @@ class WatchedQueue:
 
 
 async def _waiting_in(node: Node, queue: Queue) -> list[SeenMessage]:
-    browsing = Browsing(node.broker, StreamService(node.broker, node.topology), node.checkouts)
+    browsing = Browsing(node.broker, StreamService(node.broker, node.topology), node.http_leases)
     count = queue.ready_count()
     seen = browsing.stream(queue, "first", count) if isinstance(queue, StreamQueue) else browsing.ready(queue, 0, count)
     return [_message(one) async for one in seen]

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from leveret.core.field_types import Table
-from leveret.core.tables import decode_table, encode_table
-from leveret.core.wording import shown_octets
+from leveret.core.codec.field_types import Table
+from leveret.core.codec.names import name_octets
+from leveret.core.codec.tables import decode_table, encode_table
+from leveret.core.codec.wording import shown_octets
 from leveret.errors import HardError
 from leveret.wire import (
     access_methods,
@@ -23,11 +24,12 @@ from leveret.wire import (
     queue_methods,
     tx_methods,
 )
+from leveret.wire.channel_methods import ChannelOpenOk
 from leveret.wire.constants import CLASS_CONNECTION, FRAME_END, FRAME_METHOD
 from leveret.wire.limits import SHORTSTR_BYTES_MAX
 from leveret.wire.method import Method
 
-__all__ = ["METHODS", "decode_method", "encode_method", "method_name"]
+__all__ = ["METHODS", "decode_method", "encode_method", "encode_open_ok_of_0_8", "method_name"]
 
 # Reads a field, or a run of bits, at a position: appends the values, gives the position after them.
 Reader = Callable[[bytes, int, list[Any]], int]
@@ -99,6 +101,11 @@ def encode_method(channel: int, method: Method) -> bytes:
     _FRAME_SIZE.pack_into(out, 3, len(out) - 7)
     out.append(FRAME_END)
     return bytes(out)
+
+
+def encode_open_ok_of_0_8(channel: int) -> bytes:
+    """channel.open-ok for a client that speaks 0-8: the one method that has a field less there."""
+    return _FRAME_HEAD.pack(FRAME_METHOD, channel, 4, ChannelOpenOk.METHOD) + bytes([FRAME_END])
 
 
 def method_name(method: int) -> str:
@@ -200,7 +207,7 @@ def _write_shortstr(name: str | None, where: str, cut: bool) -> Writer:
         return lambda out, method: out.append(0)
 
     def write(out: bytearray, method: Method) -> None:
-        octets = getattr(method, name).encode("utf-8", "surrogateescape")
+        octets = name_octets(getattr(method, name))
         if len(octets) > SHORTSTR_BYTES_MAX:
             if not cut:
                 raise ValueError(f"{where} has {len(octets)} bytes of at most {SHORTSTR_BYTES_MAX}")

@@ -6,6 +6,16 @@ from typing import Final
 
 # What a client sends first, and what a server answers to any other version before it hangs up.
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
+# Every header that is accepted, as by RabbitMQ, and the version that connection.start answers with. On the wire 0-9 is
+# the same as 0-9-1, and 0-8 but for channel.open-ok; two headers are in use for 0-8.
+AMQP_0_9: Final = (0, 9)
+AMQP_0_8: Final = (8, 0)
+PROTOCOL_VERSIONS: Final = {
+    PROTOCOL_HEADER: AMQP_0_9,
+    b"AMQP\x01\x01\x00\x09": AMQP_0_9,
+    b"AMQP\x01\x01\x08\x00": AMQP_0_8,
+    b"AMQP\x01\x01\x09\x01": AMQP_0_8,
+}
 
 FRAME_METHOD: Final = 1
 FRAME_HEADER: Final = 2

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from leveret.core.field_types import Table
+from leveret.core.codec.field_types import Table
 
 __all__ = ["Bit", "LongStr", "Method", "ShortStr", "Table", "UInt8", "UInt16", "UInt32", "UInt64", "combine_ids"]
 

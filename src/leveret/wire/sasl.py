@@ -5,7 +5,8 @@ Never checks a password, and never puts a response into an error text: those are
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from leveret.core.tables import decode_table
+from leveret.core.codec.names import name_octets
+from leveret.core.codec.tables import decode_table
 from leveret.errors import HardError
 from leveret.wire.limits import SASL_RESPONSE_BYTES_MAX
 
@@ -68,8 +69,8 @@ def _parse_amqplain(response: bytes) -> Credentials:
     login, password = table["LOGIN"], table["PASSWORD"]
     if not isinstance(login, str) or not isinstance(password, str):
         raise HardError(502, "AMQPLAIN auth info uses unsupported type for LOGIN or PASSWORD field")
-    user = _decode_user("AMQPLAIN", login.encode("utf-8", "surrogateescape"))
-    return Credentials(user, password.encode("utf-8", "surrogateescape"))
+    user = _decode_user("AMQPLAIN", name_octets(login))
+    return Credentials(user, name_octets(password))
 
 
 def _decode_user(mechanism: str, user: bytes) -> str:

@@ -3,7 +3,7 @@
 A command class (stream_commands.py) lists its fields in the order of the wire, each with the name of its kind; this
 module knows the kinds. A frame here is what follows its four octets of size. Every length and count is compared with
 what is left of the frame before anything is made of it. Publishing, confirms and chunks do not come this way: the data
-plane reads and writes them itself (core/stream/intake.py, core/stream/chunk.py)."""
+plane reads and writes them itself (core/stream/publish_path.py, core/stream/chunk.py)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 
 from leveret.client import Producer
 from leveret.client.errors import ClientError
-from leveret.client.transit import Transit
+from leveret.client.in_flight import InFlight
 from tests.client.adversity.checkers import findings
 from tests.client.adversity.ledger import Ledger
 from tests.client.adversity.load import Load
@@ -79,15 +79,15 @@ def test_success_before_the_confirm_is_found(leveret_server: AmqpServer, monkeyp
 def test_a_lost_channel_taken_for_a_confirm_is_found(
     leveret_server: AmqpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ended(transit: Transit, reason: ClientError) -> None:
-        lane = transit.lane
-        if lane is not None:
-            transit.answered(lane)
-            transit.lane = None
-            for message in lane.abandon():
+    def ended(transit: InFlight, reason: ClientError) -> None:
+        codec = transit.codec
+        if codec is not None:
+            transit.answered(codec)
+            transit.codec = None
+            for message in codec.abandon():
                 transit._fail(message, None)
 
-    monkeypatch.setattr(Transit, "ended", ended)
+    monkeypatch.setattr(InFlight, "ended", ended)
     assert any(finding.startswith("lost") for finding in broken_load(leveret_server, lambda load: None, monkeypatch))
 
 

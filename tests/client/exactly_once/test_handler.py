@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from leveret.client import Channel, Delivery, connect
+from leveret.client import Channel, Delivery, Reject, Requeue, connect
 from leveret.client.idempotent import (
+    Handled,
     MissingMessageId,
     Outcome,
     PostgresStore,
@@ -110,6 +111,93 @@ def test_with_requeue_off_it_is_dead_lettered(tmp_path: Path, broker: Broker) ->
     # The second has no id: it never will have one.
     assert asyncio.run(scene()) == [Outcome.FAILED, Outcome.REFUSED]
     assert bodies(broker.url, "dead") == ["order 1", "order 2"]
+
+
+@pytest.mark.parametrize("requeue", [True, False])
+def test_what_fails_for_good_is_dead_lettered_at_once(tmp_path: Path, broker: Broker, requeue: bool) -> None:
+    declare(broker.url, "dead")
+    declare(broker.url, "orders", dead_letter_exchange="", dead_letter_routing_key="dead")
+    errors = {"rejected": Reject("no cheques"), "permanent": KeyError("customer"), "again": Requeue("not now")}
+    for name in errors:
+        publish(broker.url, "orders", name, message_id=name)
+
+    async def scene() -> list[Outcome]:
+        async with SqliteStore(tmp_path / "shop.db") as store, consuming(broker) as channel:
+
+            @idempotent(store, consumer="billing", requeue=requeue, retry_pause_s=0.01, permanent=(LookupError,))
+            async def bill(delivery: Delivery, work: Any) -> None:
+                raise errors[delivery.body.decode()]
+
+            outcomes = [await bill(await taken(channel)) for _ in range(3)]
+            # Only this one comes again.
+            again = await taken(channel)
+            assert (again.body, again.redelivered) == (b"again", True)
+            again.ack()
+            assert await channel.get("orders") is None
+            assert store.metrics.rolled_back == 3 and store.metrics.new == 0
+            return outcomes
+
+    assert asyncio.run(scene()) == [Outcome.REJECTED, Outcome.REJECTED, Outcome.FAILED]
+    assert bodies(broker.url, "dead") == ["rejected", "permanent"]
+
+
+def test_a_consumer_that_settles_itself_hears_reject_for_permanent_errors(tmp_path: Path, broker: Broker) -> None:
+    declare(broker.url, "orders")
+    publish(broker.url, "orders", "order 1", message_id="m1")
+
+    async def scene() -> None:
+        async with SqliteStore(tmp_path / "shop.db") as store, consuming(broker) as channel:
+
+            @idempotent(store, consumer="billing", settle=False, permanent=(LookupError,))
+            async def bill(delivery: Delivery, work: Any) -> None:
+                raise KeyError("customer")
+
+            with pytest.raises(Reject, match="customer"):
+                await bill(await taken(channel))
+
+    asyncio.run(scene())
+
+
+def test_a_duplicate_gives_the_result_of_the_first(database: Database, scene: Scene) -> None:
+    declare(scene.url, "orders")
+    for _ in range(3):
+        publish(scene.url, "orders", "order 1", message_id="m1")
+    receipt = {"receipt": 7, "for": "caf\xe9 \x00 \U0001f600", "parts": [1.5, None, True]}
+
+    async def story() -> list[Handled]:
+        async with database.store() as store, consuming(scene) as channel:
+            failures = iter([RuntimeError("no stock"), None])
+
+            @idempotent(store, consumer="billing", results=True, retry_pause_s=0.01)
+            async def bill(delivery: Delivery, work: Any) -> dict[str, Any]:
+                if failure := next(failures):
+                    raise failure
+                return receipt
+
+            return [await bill(await taken(channel)) for _ in range(4)]
+
+    failed, handled, *duplicates = asyncio.run(story())
+    assert failed == (Outcome.FAILED, None)
+    assert handled == (Outcome.HANDLED, receipt)
+    assert duplicates == [(Outcome.DUPLICATE, receipt)] * 2
+
+
+def test_a_result_that_cannot_be_stored_undoes_the_work(database: Database, scene: Scene) -> None:
+    declare(scene.url, "orders")
+    publish(scene.url, "orders", "order 1", message_id="m1")
+
+    async def story() -> Handled:
+        async with database.store() as store, consuming(scene) as channel:
+
+            @idempotent(store, consumer="billing", results=True, requeue=False)
+            async def bill(delivery: Delivery, work: Any) -> object:
+                await write_effect(work, "order", 1)
+                return object()
+
+            return await bill(await taken(channel))
+
+    assert asyncio.run(story()) == (Outcome.FAILED, None)
+    assert database.effects() == []
 
 
 def test_a_key_function_finds_the_id_elsewhere(tmp_path: Path, broker: Broker) -> None:

@@ -20,7 +20,7 @@ from tests.spark.exactly_once.driver import Driver
 from tests.spark.exactly_once.findings import Findings
 from tests.spark.exactly_once.jobs_books import JobsBooks
 from tests.spark.exactly_once.ledger import Difference
-from tests.spark.exactly_once.places import FILES, JOBS, Places
+from tests.spark.exactly_once.places import FILES, JOBS, OffsetSpec
 from tests.spark.exactly_once.publisher import Publisher
 
 __all__ = ["Campaign", "Verdict"]
@@ -70,7 +70,7 @@ class Campaign:
         self._dice = random.Random(seed)
         self.broker = BrokerProcess(directory / "broker")
         url = f"amqp://guest:guest@127.0.0.1:{self.broker.port}/"
-        self.places = Places(url, str(directory / "pipeline"), pipeline=pipeline)
+        self.places = OffsetSpec(url, str(directory / "pipeline"), pipeline=pipeline)
         Path(self.places.root).mkdir(parents=True)
         paper = directory / "places.json"
         self.places.write(paper)

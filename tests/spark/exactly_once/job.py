@@ -18,7 +18,7 @@ from pyspark.sql.streaming import StreamingQuery
 from leveret.spark.pipeline.session import open_session
 from tests.spark.exactly_once.findings import Findings
 from tests.spark.exactly_once.jobs import finish_jobs, start_jobs
-from tests.spark.exactly_once.places import FILES, SOURCE, TARGET, Places
+from tests.spark.exactly_once.places import FILES, SOURCE, TARGET, OffsetSpec
 
 __all__ = ["ids_in_lake", "start_back", "start_lake"]
 
@@ -33,7 +33,7 @@ FILES_PER_BATCH = 6
 BY_FILE = ("_metadata.file_name producer_name", "_metadata.row_index + 1 publishing_id")
 
 
-def start_lake(spark: SparkSession, places: Places, trigger: dict[str, Any]) -> StreamingQuery:
+def start_lake(spark: SparkSession, places: OffsetSpec, trigger: dict[str, Any]) -> StreamingQuery:
     source = spark.readStream.format("leveret").option("url", places.url).option("superStream", SOURCE)
     rows = (
         source.option("startingOffsets", "earliest")
@@ -48,7 +48,7 @@ def start_lake(spark: SparkSession, places: Places, trigger: dict[str, Any]) -> 
 
 
 def start_back(
-    spark: SparkSession, places: Places, trigger: dict[str, Any], *, by_file: bool = False, **options: str
+    spark: SparkSession, places: OffsetSpec, trigger: dict[str, Any], *, by_file: bool = False, **options: str
 ) -> StreamingQuery:
     """`by_file` gives rows ids of their own, which come from the file and the row's number in it. `options` are further
     ones of the sink."""
@@ -61,12 +61,12 @@ def start_back(
     return sink.option("checkpointLocation", checkpoint).queryName("back").trigger(**trigger).start()
 
 
-def ids_in_lake(spark: SparkSession, places: Places) -> list[int]:
+def ids_in_lake(spark: SparkSession, places: OffsetSpec) -> list[int]:
     """As any reader of the lake sees it."""
     return [row.id for row in spark.read.parquet(places.lake).selectExpr("int(string(body)) id").collect()]
 
 
-def run(spark: SparkSession, places: Places) -> None:
+def run(spark: SparkSession, places: OffsetSpec) -> None:
     if places.pipeline == FILES:
         start_lake(spark, places, OFTEN)
         start_back(spark, places, OFTEN)
@@ -75,7 +75,7 @@ def run(spark: SparkSession, places: Places) -> None:
     spark.streams.awaitAnyTermination()
 
 
-def finish(spark: SparkSession, places: Places) -> Findings:
+def finish(spark: SparkSession, places: OffsetSpec) -> Findings:
     if places.pipeline != FILES:
         return finish_jobs(spark, places)
     start_lake(spark, places, ALL).awaitTermination()
@@ -83,7 +83,7 @@ def finish(spark: SparkSession, places: Places) -> Findings:
     return Findings({"lake": ids_in_lake(spark, places)})
 
 
-def main(mode: str, places: Places) -> None:
+def main(mode: str, places: OffsetSpec) -> None:
     spark = open_session("exactly-once", MASTER, SETTINGS)
     if mode == "run":
         run(spark, places)
@@ -93,4 +93,4 @@ def main(mode: str, places: Places) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Places.read(Path(sys.argv[2])))
+    main(sys.argv[1], OffsetSpec.read(Path(sys.argv[2])))

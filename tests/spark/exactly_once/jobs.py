@@ -21,7 +21,7 @@ from leveret.spark.pipeline.demonstration.demo_day import EVENT_TIME
 from leveret.spark.pipeline.lake import Lake
 from tests.spark.exactly_once.findings import Findings
 from tests.spark.exactly_once.jobs_tables import ids_in_tables, unlike_reference, unlike_silver
-from tests.spark.exactly_once.places import LETTERS, SOURCE, Places
+from tests.spark.exactly_once.places import LETTERS, SOURCE, OffsetSpec
 
 __all__ = ["finish_jobs", "judge_tables", "run_jobs", "start_jobs"]
 
@@ -30,7 +30,7 @@ FINISH_ROWS = 100_000
 
 
 def start_jobs(
-    spark: SparkSession, places: Places, trigger: dict[str, Any], rows_per_batch: int | None = None
+    spark: SparkSession, places: OffsetSpec, trigger: dict[str, Any], rows_per_batch: int | None = None
 ) -> list[StreamingQuery]:
     lake, limit = Lake(places.root), {"maxOffsetsPerTrigger": str(rows_per_batch or places.rows_per_batch)}
     orders = {"url": places.url, "superStream": SOURCE, **limit}
@@ -38,7 +38,7 @@ def start_jobs(
 
 
 def _start_analysis(
-    spark: SparkSession, places: Places, lake: Lake, trigger: dict[str, Any], limit: dict[str, str]
+    spark: SparkSession, places: OffsetSpec, lake: Lake, trigger: dict[str, Any], limit: dict[str, str]
 ) -> list[StreamingQuery]:
     def rows(job: str, **source: str) -> DataFrame:
         return at_event_time(read_bronze(spark, {"url": places.url, **limit, **source}, job), EVENT_TIME)
@@ -49,7 +49,7 @@ def _start_analysis(
     ]
 
 
-def finish_jobs(spark: SparkSession, places: Places) -> Findings:
+def finish_jobs(spark: SparkSession, places: OffsetSpec) -> Findings:
     """All there is, with the archive compacted."""
     run_jobs(spark, places)
     compact(spark, Lake(places.root))
@@ -60,18 +60,18 @@ def finish_jobs(spark: SparkSession, places: Places) -> Findings:
     return judge_tables(spark, places)
 
 
-def run_jobs(spark: SparkSession, places: Places) -> None:
+def run_jobs(spark: SparkSession, places: OffsetSpec) -> None:
     """To the end of the streams. A batch of analytics takes seconds, however few rows it has: these are large."""
     for query in start_jobs(spark, places, ALL, FINISH_ROWS):
         query.awaitTermination()
 
 
-def judge_tables(spark: SparkSession, places: Places) -> Findings:
+def judge_tables(spark: SparkSession, places: OffsetSpec) -> Findings:
     """What is in the lake, beside a reference that is there."""
     lake, reference = Lake(places.root), Lake(_reference(places))
     wrong = [*unlike_silver(spark, lake), *unlike_reference(spark, lake, reference)]
     return Findings(ids_in_tables(spark, lake), wrong)
 
 
-def _reference(places: Places) -> str:
+def _reference(places: OffsetSpec) -> str:
     return f"{places.root}/reference"

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = ["FILES", "JOBS", "LETTERS", "PARTITIONS", "SOURCE", "TARGET", "Places"]
+__all__ = ["FILES", "JOBS", "LETTERS", "PARTITIONS", "SOURCE", "TARGET", "OffsetSpec"]
 
 # A super stream that the publisher fills, and the stream that everything ends in.
 SOURCE, PARTITIONS, TARGET = "orders", 2, "returned"
@@ -18,7 +18,7 @@ QUERIES = {FILES: ("lake", "back"), JOBS: ("analytics", "archive", "deadletters"
 
 
 @dataclass(frozen=True)
-class Places:
+class OffsetSpec:
     url: str
     root: str
     # Rows of one micro-batch: few, so that there are many batches to be interrupted.
@@ -60,5 +60,5 @@ class Places:
         path.write_text(json.dumps(asdict(self)))
 
     @classmethod
-    def read(cls, path: Path) -> Places:
+    def read(cls, path: Path) -> OffsetSpec:
         return cls(**json.loads(path.read_text()))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tests.spark.exactly_once.ledger import Ledger
-from tests.spark.exactly_once.places import TARGET, Places
+from tests.spark.exactly_once.places import TARGET, OffsetSpec
 from tests.spark.exactly_once.publisher import declare_streams, publish_numbers, read_stream
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Scene:
 
     def __init__(self, spark: SparkSession, url: str, root: Path) -> None:
         self.spark = spark
-        self.places = Places(url, str(root), rows_per_batch=50)
+        self.places = OffsetSpec(url, str(root), rows_per_batch=50)
         self.ledger = Ledger()
         declare_streams(url)
 

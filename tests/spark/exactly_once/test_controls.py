@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import PySparkException
 
 from leveret.testing import Broker
-from tests.spark.exactly_once.places import Places
+from tests.spark.exactly_once.places import OffsetSpec
 from tests.spark.exactly_once.scene import Scene
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def test_without_its_checkpoint_the_lake_has_rows_twice(scene: Scene) -> None:
     assert not scene.ledger.compare(scene.fill_lake())
     shutil.rmtree(scene.places.checkpoint("lake"))
     # The lake knows the numbers of its batches and would pass over six of the same size: these are smaller.
-    scene.places = Places(scene.places.url, scene.places.root, rows_per_batch=20)
+    scene.places = OffsetSpec(scene.places.url, scene.places.root, rows_per_batch=20)
     difference = scene.ledger.compare(scene.fill_lake())
     assert difference.repeated, str(difference)
 
@@ -68,11 +69,12 @@ def test_with_ids_of_another_run_the_target_has_messages_twice(scene: Scene) -> 
     assert difference.repeated and not difference.missing, str(difference)
 
 
-def test_a_given_id_stands_for_a_checkpoint_that_is_gone(scene: Scene) -> None:
-    """The other way round: with the same writeId even a query without its checkpoint publishes nothing twice, as long
-    as it reads the same files in the same order."""
+def test_a_given_id_without_its_checkpoint_is_refused(scene: Scene) -> None:
+    """The broker knows all ids of the batches that come again, and would take none of their rows."""
     scene.publish(range(100))
     scene.fill_lake()
-    assert not scene.ledger.compare(scene.send_back(writeId="orders"))
+    before = scene.send_back(writeId="orders")
+    assert not scene.ledger.compare(before)
     shutil.rmtree(scene.places.checkpoint("back"))
-    assert not scene.ledger.compare(scene.send_back(writeId="orders"))
+    with pytest.raises(PySparkException, match="WriteIdInUse"):
+        scene.send_back(writeId="orders")

@@ -13,7 +13,7 @@ from leveret.client import blocking
 from leveret.testing import Broker
 from tests.spark.exactly_once.findings import Findings
 from tests.spark.exactly_once.jobs_books import JobsBooks
-from tests.spark.exactly_once.places import JOBS, Places
+from tests.spark.exactly_once.places import JOBS, OffsetSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +27,7 @@ def test_the_judgement_of_the_jobs_is_green_and_turns_red(spark: SparkSession, t
 
     books = JobsBooks()
     with Broker() as broker:
-        places = Places(broker.url, str(tmp_path), pipeline=JOBS)
+        places = OffsetSpec(broker.url, str(tmp_path), pipeline=JOBS)
         books.declare(places.url)
         with blocking.connect(places.url) as connection:
             books.open(connection)(range(400))

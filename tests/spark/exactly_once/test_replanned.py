@@ -36,13 +36,14 @@ def scene(spark: SparkSession, tmp_path: Path) -> Iterator[Scene]:
         yield made
 
 
-def test_own_ids_do_not_outlive_another_number_of_tasks(scene: Scene, settings: Change) -> None:
-    """A limit, known and documented: this test tells if Spark or the sink changes it."""
+def test_own_ids_lose_nothing_with_another_number_of_tasks(scene: Scene, settings: Change) -> None:
+    """Rows may be there twice, which is known and documented: this test tells if Spark or the sink changes it."""
     settings(PINNED, "2")
     assert not scene.ledger.compare(scene.send_back())
     scene.forget_last_batch("back")
     settings(PINNED, "8")
-    assert scene.ledger.compare(scene.send_back()).repeated
+    found = scene.ledger.compare(scene.send_back())
+    assert found.repeated and not found.missing
 
 
 def test_our_sessions_keep_own_ids_true_on_any_number_of_cores(scene: Scene, settings: Change) -> None:

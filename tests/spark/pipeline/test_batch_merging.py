@@ -23,7 +23,7 @@ from leveret.spark.pipeline.lake_files import LakeFiles
 SCHEMA = columns(n="long")
 OLD, NEW = Hour(date(2026, 3, 1), 12), Hour(date(2026, 3, 1), 13)
 # The ways in which the protocol changes anything; it dies before one of them, or after the one before.
-CHANGES = ("write_new", "delete", "move")
+CHANGES = ("write_over", "delete", "move")
 
 
 @pytest.fixture(autouse=True)

@@ -121,7 +121,7 @@ def test_a_query_that_fails_is_told_shortly(
     assert run_queries([good, bad], title="both") == 1
     assert not good.isActive
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("both: bad failed")]
-    assert lines == ["both: bad failed: SourceFailed: there is no stream 'missing' in the virtual host '/'"]
+    assert lines == ["both: bad failed: NoSuchStream: there is no stream 'missing' in the virtual host '/'"]
 
 
 def test_from_another_thread(spark: SparkSession, lake: Lake, broker: Broker) -> None:

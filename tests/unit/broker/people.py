@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 
-from leveret.broker.access import Access
+from leveret.auth.access import Access
+from leveret.auth.identity import CatalogUser
+from leveret.broker.activity import Activity
 from leveret.broker.broker import Broker
-from leveret.broker.identity import CatalogUser
-from leveret.broker.statistics.activity import Activity
 from leveret.broker.topology import Topology
 from leveret.broker.vhost import LiveVhost
 from leveret.catalog import commands

@@ -117,9 +117,9 @@ def test_publishers_stay_blocked_until_the_last_alarm_is_over(town: Town, line: 
     town.broker.raise_alarm("disk", "low on disk")
     town.broker.clear_alarm("memory")
     assert town.broker.blocked_reason == "low on disk"
-    assert line.told == [("blocked", "low on memory")]
+    assert {reason for _, reason in line.told} == {"low on memory", "low on disk"}
     town.broker.clear_alarm("disk")
-    assert line.told[1:] == [("blocked", None)]
+    assert line.told[-1] == ("blocked", None)
 
 
 def test_clearing_an_alarm_that_was_not_raised_tells_nobody(town: Town, line: Line) -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from leveret.broker.connected import SeenChannel, connection_name
+from leveret.broker.connected import ChannelInfo, connection_name
 from tests.unit.broker.people import Line, Town
 
 
@@ -31,7 +31,7 @@ def test_a_connection_is_called_by_both_addresses(peer: Any, local: Any, expecte
 
 
 def test_a_channel_is_called_by_its_connection_and_its_number() -> None:
-    channel = SeenChannel(cast(Any, Line("a -> b")), 7, None, "running", 0, 0, False, False, 0, 0, 0, 0, 0)
+    channel = ChannelInfo(cast(Any, Line("a -> b")), 7, None, "running", 0, 0, False, False, 0, 0, 0, 0, 0)
     assert channel.name == "a -> b (7)"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leveret.broker.copies import resolve_copies
-from leveret.core.properties import encode_properties, parse_properties
+from leveret.core.codec.properties import encode_properties, parse_properties
 from leveret.errors import SoftError
 from tests.unit.queues.dataplane import Workbench
 

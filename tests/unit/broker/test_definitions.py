@@ -15,6 +15,7 @@ from leveret.broker.broker import Broker
 from leveret.broker.definitions import Defaults, DefinitionService
 from leveret.broker.recovery import recover
 from leveret.broker.users import UserService
+from leveret.catalog.definition_reader import read_definitions
 from leveret.catalog.records import QueueRecord
 from leveret.errors import InvalidDefinitions
 from leveret.runtime.clock import Clock
@@ -211,6 +212,18 @@ def test_a_queue_that_differs_stands_against_the_whole_unless_it_may_stay(
     assert [place for place, _ in plan.kept] == ["exchanges[0].type", "queues[0].arguments.x-max-length"]
     assert town.broker.vhosts["v"].queues[b"q"].record.arguments == {"x-max-length": 3}
     assert b"new" in town.broker.vhosts["v"].queues
+
+
+def test_a_policy_with_mirroring_is_taken_and_said_to_have_no_effect(
+    town: Town, definitions: DefinitionService
+) -> None:
+    given = {"policies": [{"vhost": "/", "name": "ha", "pattern": "", "definition": {"ha-mode": "all"}}]}
+    plan = definitions.compare(given)
+    text = "kept as it is, but there are no mirrored queues: ha-mode would have no effect"
+    assert (plan.problems, plan.notices) == ([], [("policies[0]", text)])
+    definitions.apply(read_definitions(given)[0])
+    found = town.broker.catalog.policies["/"].find("ha")
+    assert found is not None and found.definition == {"ha-mode": "all"}, "no other policy takes its place"
 
 
 def test_two_entries_for_one_queue_must_agree(definitions: DefinitionService) -> None:

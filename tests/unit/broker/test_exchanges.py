@@ -8,10 +8,10 @@ import pytest
 
 from leveret.broker.exchanges import deduplicates, keeps_something, make_exchange
 from leveret.catalog.records import ExchangeRecord
-from leveret.core.matcher import DirectMatcher
-from leveret.core.message import Message
-from leveret.core.office import Office
-from leveret.core.router import Exchange
+from leveret.core.codec.message import Message
+from leveret.core.connection.router import Exchange
+from leveret.core.matching.matcher import DirectMatcher
+from leveret.core.queue.office import Office
 from leveret.queues.holder import ExchangeHolder
 from tests.unit.core.fake_disk import FakeDisk
 from tests.unit.queues.dataplane import message
@@ -28,14 +28,13 @@ def record(kind: str, arguments: dict[str, Any], id: int = 0, internal: bool = F
 
 
 def made(
-    kind: str, arguments: dict[str, Any], id: int = 0, stock: Any = None, office: Office | None = None
+    kind: str, arguments: dict[str, Any], id: int = 0, queue_storage: Any = None, office: Office | None = None
 ) -> Exchange:
     routed: list[tuple[Exchange, Message]] = []
     exchange = make_exchange(
         record(kind, arguments, id, True),
         DirectMatcher(),
-        b"alternate",
-        stock,
+        queue_storage,
         office or Office(),
         lambda exchange, message: routed.append((exchange, message)),
     )
@@ -55,27 +54,27 @@ def made(
 def test_which_exchanges_keep_something(kind: tuple[str, dict[str, Any]], keeps: bool, has_keys: bool) -> None:
     assert (keeps_something(record(*kind)), deduplicates(record(*kind))) == (keeps, has_keys)
     exchange = made(*kind)
-    assert (exchange.keeper is not None, exchange.window is not None) == (keeps, has_keys)
-    assert exchange.holder is (exchange.keeper if kind in (DELAYED, BOTH) else None)
+    assert (exchange.exchange_store is not None, exchange.window is not None) == (keeps, has_keys)
+    assert exchange.holder is (exchange.exchange_store if kind in (DELAYED, BOTH) else None)
 
 
 def test_an_exchange_is_what_its_record_says() -> None:
     exchange = made(*PLAIN)
-    assert (exchange.name, exchange.internal, exchange.alternate) == ("größe".encode(), True, b"alternate")
+    assert (exchange.name, exchange.internal) == ("größe".encode(), True)
     assert exchange.record.kind == "topic"
 
 
 def test_the_keys_of_an_exchange_are_those_of_its_keeper() -> None:
     exchange = made(*ASKED)
-    assert isinstance(exchange.keeper, ExchangeHolder)
-    assert exchange.keeper.window is exchange.window
+    assert isinstance(exchange.exchange_store, ExchangeHolder)
+    assert exchange.exchange_store.window is exchange.window
     assert (exchange.window.size_max, exchange.window.ttl_ms) == (5, 9)
 
 
 def test_what_survives_is_named_by_the_id_of_the_record() -> None:
-    exchange = made(*BOTH, id=7, stock=FakeDisk())
-    assert (exchange.window.id, exchange.keeper.ledger.id) == (7, 7)
-    assert made(*BOTH, id=0, stock=FakeDisk()).keeper.ledger is None
+    exchange = made(*BOTH, id=7, queue_storage=FakeDisk())
+    assert (exchange.window.id, exchange.exchange_store.queue_log.id) == (7, 7)
+    assert made(*BOTH, id=0, queue_storage=FakeDisk()).exchange_store.queue_log is None
 
 
 def test_a_message_whose_time_has_come_goes_through_its_exchange() -> None:
@@ -85,7 +84,7 @@ def test_a_message_whose_time_has_come_goes_through_its_exchange() -> None:
     def route(where: Exchange, due: Message, again: bool) -> None:
         routed.append((where, due.body, again))
 
-    exchange = make_exchange(record(*DELAYED), DirectMatcher(), None, None, office, route)
+    exchange = make_exchange(record(*DELAYED), DirectMatcher(), None, office, route)
     one = message(b"x")
     one.stamp = office.now + 10
     assert exchange.holder.publish(one) == 0

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from leveret.broker.agenda import Agenda
 from leveret.broker.stream_groups import GroupKey, StreamGroups
+from leveret.broker.timer_queue import TimerQueue
 from leveret.errors import SoftError
 from tests.unit.broker.turns import HandClock, HandLoop
 
@@ -51,9 +51,9 @@ class Bench:
     def __init__(self) -> None:
         self.clock = HandClock()
         self.loop = HandLoop()
-        self.agenda = Agenda(self.clock.now_ms, lambda: None, lambda: None)
-        self.agenda.start(self.loop.as_loop())
-        self.groups = StreamGroups(self.agenda, self.clock.now_ms, DEADLINE_MS)
+        self.timers = TimerQueue(self.clock.now_ms, lambda: None, lambda: None)
+        self.timers.start(self.loop.as_loop())
+        self.groups = StreamGroups(self.timers, self.clock.now_ms, DEADLINE_MS)
 
     def joined(self, key: GroupKey, *names: str) -> list[Reader]:
         readers = [Reader(name) for name in names]
@@ -70,7 +70,7 @@ class Bench:
 def bench() -> Iterator[Bench]:
     made = Bench()
     yield made
-    made.agenda.stop()
+    made.timers.stop()
 
 
 # ---- whose turn it is
@@ -140,7 +140,7 @@ def test_nobody_begins_before_the_other_has_ended(bench: Bench) -> None:
     first.answers[0]()
     assert (second.told, bench.groups.active(partition(1))) == (["activate"], second)
     assert bench.groups.handovers_total == 1
-    assert len(bench.agenda) == 0
+    assert len(bench.timers) == 0
 
 
 def test_an_answer_at_once_is_an_answer(bench: Bench) -> None:
@@ -228,7 +228,7 @@ def test_a_ring_in_vain_does_no_harm(bench: Bench) -> None:
     group: Any = bench.groups._groups["/", "orders-1", "billing"]
     group.ring()
     assert (bench.groups.active(partition(1)), bench.groups.overdue_total) == (None, 0)
-    assert len(bench.agenda) == 1
+    assert len(bench.timers) == 1
     first.answers[0]()
     group.ring()
     assert bench.groups.overdue_total == 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leveret.catalog.records import BindingRecord, ExchangeRecord
-from leveret.core.field_types import Int64
+from leveret.core.codec.field_types import Int64
 from leveret.errors import AmqpError, HardError, SoftError
 from tests.unit.broker.people import Person, Town
 from tests.unit.catalog.naming import to_exchange, to_queue

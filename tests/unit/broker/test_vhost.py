@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.broker.vhost import LiveVhost, octets
+from leveret.broker.vhost import LiveVhost
 from leveret.catalog.commands import Added, Removed
 from leveret.catalog.records import ExchangeRecord
-from leveret.core.message import shown
-from leveret.core.office import Office
-from leveret.core.reply import ReplyQueue
+from leveret.core.codec.message import shown
+from leveret.core.codec.names import name_octets
+from leveret.core.connection.reply import ReplyQueue
+from leveret.core.queue.office import Office
 from tests.unit.catalog.naming import exchange, queue, to_exchange, to_queue
 from tests.unit.queues.dataplane import Workbench, message, new_consumer
 
@@ -32,8 +33,8 @@ class Desk:
 
 
 def test_names_are_octets_and_any_octets_survive() -> None:
-    assert octets("größe") == "größe".encode()
-    assert octets(b"\xff".decode("utf-8", "surrogateescape")) == b"\xff"
+    assert name_octets("größe") == "größe".encode()
+    assert name_octets(b"\xff".decode("utf-8", "surrogateescape")) == b"\xff"
 
 
 def test_a_queue_is_reached_by_its_name_while_it_exists() -> None:
@@ -75,16 +76,16 @@ def test_exclusive_queues_are_listed_by_their_owner_until_they_go() -> None:
 
 
 def test_consumers_are_told_when_their_queue_goes() -> None:
-    vhost, bench, desk = new_vhost(), Workbench(), Desk()
+    vhost, bench, channel_session = new_vhost(), Workbench(), Desk()
     vhost.reflect(Added(queue("q")))
     live = vhost.queues[b"q"]
     channel = bench.open_channel()
-    channel.desk = desk
+    channel.channel_session = channel_session
     for tag in ("one", "two"):
         live.subscribe(new_consumer(channel, live, tag))
     live.publish(message())
     vhost.reflect(Removed(queue("q")))
-    assert desk.lost == [b"one", b"two"]
+    assert channel_session.lost == [b"one", b"two"]
     assert live.deleted
     # What was delivered can still be settled.
     channel.settle(1, False, 0, 0)
@@ -127,7 +128,7 @@ def test_a_delayed_message_goes_through_its_exchange_when_its_time_has_come() ->
     one.stamp = office.now + 10
     vhost.exchanges[b"x"].holder.publish(one)
     office.now += 10
-    vhost.exchanges[b"x"].keeper.delays.ring()
+    vhost.exchanges[b"x"].exchange_store.delays.ring()
     for name in (b"q", b"copy", b"blind"):
         (entry,) = vhost.queues[name].ready_entries()
         assert (entry.message.body, entry.message.stamp, entry.message.lone) == (b"x", office.now, False)
@@ -138,15 +139,15 @@ def test_with_an_exchange_goes_what_it_keeps() -> None:
     vhost = new_vhost()
     record = ExchangeRecord("/", "x", "x-delayed-message", True, False, False, {"x-delayed-type": "direct"})
     vhost.reflect(Added(record))
-    keeper = vhost.exchanges[b"x"].keeper
+    exchange_store = vhost.exchanges[b"x"].exchange_store
     vhost.reflect(Removed(record))
-    assert keeper.deleted
+    assert exchange_store.deleted
 
 
 def test_a_queue_with_a_lease_has_one_as_long_as_it_exists() -> None:
     vhost = new_vhost()
     vhost.reflect(Added(queue("q", **{"x-expires": 1000})))
     vhost.reflect(Added(queue("other")))
-    assert len(vhost.leases) == 1
+    assert len(vhost.queue_expiry) == 1
     vhost.reflect(Removed(queue("q", **{"x-expires": 1000})))
-    assert len(vhost.leases) == 0
+    assert len(vhost.queue_expiry) == 0

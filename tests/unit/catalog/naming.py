@@ -7,6 +7,7 @@ from typing import Any
 from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.commands import Added, Change
+from leveret.catalog.patterns import escaped
 from leveret.catalog.records import (
     BindingRecord,
     ExchangeRecord,
@@ -20,6 +21,13 @@ from leveret.catalog.records import (
     User,
     Vhost,
 )
+
+
+def all_but(name: str) -> str:
+    """The pattern of every name but this one, without look-ahead: it goes another way at some letter, or on."""
+    letters = enumerate(name)
+    ways = [f"{escaped(name[:at])}($|[^{escaped(letter)}])" for at, letter in letters]
+    return f"^({'|'.join(ways)}|{escaped(name)}.)"
 
 
 def exchange(name: str, auto_delete: bool = False, vhost: str = "/", **arguments: Any) -> ExchangeRecord:

@@ -13,7 +13,7 @@ from leveret.catalog.arguments import (
     check_expiration,
     same,
 )
-from leveret.core.field_types import Int8, Int64, Timestamp, UInt32
+from leveret.core.codec.field_types import Int8, Int64, Timestamp, UInt32
 from leveret.errors import SoftError
 
 WHAT = "queue 'q' in vhost '/'"

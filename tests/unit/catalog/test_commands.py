@@ -11,10 +11,10 @@ import pytest
 from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.commands import Command
-from leveret.catalog.records import GlobalParameter, Parameter, ReplayFilter, TopicPermission, User, Vhost
+from leveret.catalog.records import GlobalParameter, Parameter, ReplayFilter, Suspension, TopicPermission, User, Vhost
 from leveret.catalog.topology import binding_key
-from leveret.core.field_types import Float32, Int8, Int16, Int64, Timestamp, UInt8, UInt16, UInt32
-from leveret.core.tables import encode_table
+from leveret.core.codec.field_types import Float32, Int8, Int16, Int64, Timestamp, UInt8, UInt16, UInt32
+from leveret.core.codec.tables import encode_table
 from tests.unit.catalog.naming import (
     exchange,
     job,
@@ -41,6 +41,8 @@ EVERY_COMMAND: list[Command] = [
     commands.DeleteVhost("v"),
     commands.PutUser(User("ann", "$argon2id$...", ("administrator", "impersonator"))),
     commands.DeleteUser("ann"),
+    commands.SuspendUser(Suspension("ann", "commands of the catalog are lost", 1_790_000_000)),
+    commands.ReleaseUser("ann"),
     commands.PutPermission(permission("ann", "v", "^a")),
     commands.DeletePermission("ann", "v"),
     commands.PutTopicPermission(TopicPermission("ann", "v", "x", "^a", "")),

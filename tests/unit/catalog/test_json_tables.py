@@ -3,7 +3,7 @@
 import pytest
 
 from leveret.catalog.json_tables import is_text, kept_bytes, table_from_json
-from leveret.core.field_types import Int64
+from leveret.core.codec.field_types import Int64
 
 
 def test_whole_numbers_have_64_bits() -> None:

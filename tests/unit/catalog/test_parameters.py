@@ -13,8 +13,11 @@ from leveret.catalog.parameters import (
     direct_vhost,
     masked,
     parameter_problems,
+    stored_problem,
     uris_of,
+    without_login,
 )
+from leveret.catalog.records import Parameter
 
 GOOD_SHOVEL = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://", "dest-queue": "b"}
 
@@ -25,6 +28,9 @@ GOOD_SHOVEL = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://", "d
         (SHOVEL, "s", GOOD_SHOVEL),
         (SHOVEL, "s", {**GOOD_SHOVEL, "ack-mode": "on-confirm", "src-delete-after": "queue-length"}),
         (SHOVEL, "s", {**GOOD_SHOVEL, "src-uri": ["amqp://a", "amqps://b:5671/v"], "reconnect-delay": 5}),
+        (SHOVEL, "s", {**GOOD_SHOVEL, "dest-uri": "amqps://b?cacertfile=f&verify=verify_peer&heartbeat=5"}),
+        (SHOVEL, "s", {**GOOD_SHOVEL, "src-protocol": "local", "dest-protocol": "amqp091"}),
+        (SHOVEL, "s", {**GOOD_SHOVEL, "dest-publish-properties": {"delivery_mode": 2, "headers": {"a": 1}}}),
         (UPSTREAM, "u", {"uri": "amqp://a", "expires": 5, "ack-mode": "no-ack", "max-hops": 2}),
         (UPSTREAM_SET, "s", [{"upstream": "u", "exchange": "x"}]),
         (UPSTREAM_SET, "s", {}),
@@ -47,6 +53,13 @@ def test_good_parameters(component: str, name: str, value: Any) -> None:
         (SHOVEL, "x", {**GOOD_SHOVEL, "src-uri": []}, "the list is empty"),
         (SHOVEL, "x", {**GOOD_SHOVEL, "src-uri": "amqp://a:99999"}, "cannot be read"),
         (SHOVEL, "x", {**GOOD_SHOVEL, "nonsense": 1}, 'Unrecognised terms [{<<"nonsense">>,1}] in x'),
+        (SHOVEL, "x", {**GOOD_SHOVEL, "src-protocol": "amqp10"}, "src-protocol is amqp10, which this broker does not"),
+        (SHOVEL, "x", {**GOOD_SHOVEL, "src-protocol": "local", "src-uri": "amqp://h"}, "src-uri names a host"),
+        (SHOVEL, "x", {**GOOD_SHOVEL, "src-uri": "amqp://a?nope=1"}, 'unknown query key "nope"'),
+        (SHOVEL, "x", {**GOOD_SHOVEL, "src-uri": "amqp://a?heartbeat=x"}, "heartbeat should be a number"),
+        (SHOVEL, "x", {**GOOD_SHOVEL, "src-prefetch-count": 70_000}, "src-prefetch-count should be at most 65535"),
+        (SHOVEL, "x", {**GOOD_SHOVEL, "src-queue": "x" * 256}, "src-queue should have at most 255 octets"),
+        (SHOVEL, "x", {**GOOD_SHOVEL, "dest-publish-properties": {"priority": 256}}, "priority should be at most 255"),
         (SHOVEL, "x", [], "x should be an object"),
         (SHOVEL, "", GOOD_SHOVEL, "1 to 1024 characters"),
         (UPSTREAM, "x", {"uri": "zz"}, '"zz" not a valid URI: no_scheme'),
@@ -88,6 +101,19 @@ def test_masking_leaves_everything_but_secrets() -> None:
         "n": 1,
         "a-password": "****",
     }
+
+
+def test_status_shows_neither_login_nor_query() -> None:
+    assert without_login("amqp://u:p%40ss@host:1/v?password=b") == "amqp://host:1/v"
+    assert without_login("amqp://u:p@") == "amqp://"
+    assert without_login("amqp:///v") == "amqp:///v"
+
+
+def test_a_stored_parameter_says_why_it_cannot_be_run() -> None:
+    assert stored_problem(Parameter("/", SHOVEL, "s", GOOD_SHOVEL)) == ""
+    assert "amqp10" in stored_problem(Parameter("/", SHOVEL, "s", {**GOOD_SHOVEL, "src-protocol": "amqp10"}))
+    sealed = Parameter("/", SHOVEL, "s", {**GOOD_SHOVEL, "src-uri": "sealed:1:AAAA"})
+    assert "cannot be decrypted" in stored_problem(sealed)
 
 
 def test_which_addresses_are_this_broker_itself() -> None:

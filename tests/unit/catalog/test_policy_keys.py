@@ -35,7 +35,15 @@ TAKEN: dict[str, list[Any]] = {
     "alternate-exchange": ["", "x"],
     "retry-delays": ["1s, 5s", ["1s", 500]],
     "parking-lot": ["parked"],
-    "ha-mode": ["all"],
+    "reprocess-every": ["1h", "30 min", 60_000, 0, "off"],
+    "archive-after": ["24h", 1, 0],
+    "message-deduplication": [True, False],
+    "cache-size": [1, INTEGER_MAX],
+    "cache-ttl": [1, DURATION_MS_MAX],
+    "message-id": ["uuid", "none"],
+    "federation-upstream": ["up"],
+    "federation-upstream-set": ["all", "some"],
+    "federation-upstream-pattern": ["^up", ""],
 }
 NEITHER_NUMBER_NOR_TEXT = [1.5, True, None, [], {}]
 
@@ -54,7 +62,7 @@ def test_good_values_are_taken_and_survive_a_log(key: str, value: Any) -> None:
 
 
 def test_every_key_is_tried() -> None:
-    assert set(TAKEN) == {key for key in KEYS if key == "ha-mode" or not key.startswith("ha-")}
+    assert set(TAKEN) == {key for key in KEYS if not key.startswith("ha-")}
 
 
 @pytest.mark.parametrize(
@@ -67,6 +75,9 @@ def test_every_key_is_tried() -> None:
         ("max-in-memory-length", ["x", -1], "is not a valid maximum memory in bytes"),
         ("max-in-memory-bytes", ["x", -1], "is not a valid maximum memory in bytes"),
         ("delivery-limit", ["x", -1], "is not a valid delivery limit"),
+        ("cache-size", ["x", 0], "is not a number of keys"),
+        ("cache-ttl", ["x", 0], "is not a valid time to remember keys"),
+        ("message-id", ["x", 5], "is not a valid message-id: it is uuid or none"),
         ("consumer-timeout", ["x", 0], "is not a valid consumer timeout"),
         ("overflow", ["x", 5], "is not a valid overflow value"),
         ("dead-letter-exchange", [5, "x" * 256, "\ud800"], "is not a valid dead letter exchange name"),
@@ -81,12 +92,41 @@ def test_every_key_is_tried() -> None:
         ("stream-max-segment-size-bytes", ["x", 3_000_000_001], "is not a valid segment size"),
         ("alternate-exchange", [5], "is not a valid alternate exchange name"),
         ("parking-lot", ["", 5, "x" * 256], "is not a valid parking lot: it takes the name of a queue"),
+        ("federation-upstream", ["", 5], "is not a valid federation upstream"),
+        ("federation-upstream-set", ["", 5], "is not a valid federation upstream set"),
+        ("federation-upstream-pattern", ["(", 5], "is not a valid federation upstream pattern"),
         ("ha-mode", ["x", 5], "is not a valid ha-mode value"),
     ],
 )
 def test_bad_values_are_refused_in_rabbitmqs_words(key: str, values: list[Any], text: str) -> None:
     for value in [*values, *NEITHER_NUMBER_NOR_TEXT]:
         assert refusal(policy("p", {key: value})) == (key, f"{shown_json(value)} {text}")
+
+
+@pytest.mark.parametrize("key", ["reprocess-every", "archive-after"])
+@pytest.mark.parametrize("value", ["x", "1", "31d", -1, *NEITHER_NUMBER_NOR_TEXT], ids=repr)
+def test_a_bad_time_of_a_schedule_is_named(key: str, value: Any) -> None:
+    found, text = refusal(policy("p", {key: value}))
+    assert found == key and key in text and repr(value) in text
+
+
+def test_a_schedule_that_would_never_rest_is_refused() -> None:
+    assert "1000 ms or more" in refusal(policy("p", {"reprocess-every": 1}))[1]
+    check_policy(policy("p", {"archive-after": 1}))
+
+
+def test_upstreams_are_named_in_one_way() -> None:
+    key, text = refusal(policy("p", {"federation-upstream": "a", "federation-upstream-set": "all"}))
+    assert (key, text) == (
+        "federation-upstream-set",
+        "cannot specify federation-upstream and federation-upstream-set together",
+    )
+
+
+def test_deduplication_is_on_or_off() -> None:
+    for value in ("true", 1, 0, None, [], {}):
+        answer = refusal(policy("p", {"message-deduplication": value}))
+        assert answer == ("message-deduplication", f"{shown_json(value)} is not true or false")
 
 
 def test_a_bad_delay_is_named() -> None:
@@ -137,7 +177,7 @@ def test_a_definition_is_an_object_with_something_in_it(definition: Any, text: s
         (5, "pattern should be a binary but was 5"),
         (None, "pattern should be a binary but was null"),
         ("\ud800", 'pattern should be a binary but was <<"?">>'),
-        ("[", "pattern should be regular expression but is invalid: unterminated character set at position 0"),
+        ("[", "pattern should be regular expression but is invalid: missing ]: ["),
     ],
 )
 def test_a_pattern_is_a_regular_expression(pattern: Any, text: str) -> None:
@@ -198,10 +238,18 @@ def test_mirroring_keys_must_fit_together(definition: dict[str, Any], key: str, 
     assert text in said
 
 
-def test_mirroring_keys_are_taken_for_the_sake_of_imports() -> None:
-    check_policy(policy("p", {"ha-mode": "all", "ha-sync-mode": "automatic", "ha-promote-on-shutdown": "always"}))
-    check_policy(policy("p", {"ha-mode": "exactly", "ha-params": 2, "ha-sync-batch-size": 5}))
-    check_policy(policy("p", {"ha-mode": "nodes", "ha-params": ["rabbit@a"]}))
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"ha-mode": "all", "ha-sync-mode": "automatic", "ha-promote-on-shutdown": "always"},
+        {"ha-mode": "exactly", "ha-params": 2, "ha-sync-batch-size": 5},
+        {"max-length": 5, "ha-mode": "nodes", "ha-params": ["rabbit@a"]},
+    ],
+)
+def test_mirroring_keys_are_taken_by_imports_alone(definition: dict[str, Any]) -> None:
+    check_policy(policy("p", definition), imported=True)
+    answer = refusal(policy("p", definition))
+    assert answer == ("ha-mode", "there are no mirrored queues: ha-mode would have no effect")
 
 
 def test_a_refusal_reads_as_in_rabbitmqs_api() -> None:
@@ -217,3 +265,26 @@ def test_a_refusal_does_not_quote_at_any_length() -> None:
 
 def test_values_are_shown_as_erlang_prints_them() -> None:
     assert shown_json({"a": [1, None, True, "b"], "c": {}}) == '#{<<"a">> => [1,null,true,<<"b">>],<<"c">> => #{}}'
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "apply_to", "only"),
+    [
+        ("message-deduplication", True, "exchanges", "queues"),
+        ("cache-ttl", 5, "exchanges", "queues"),
+        *[("message-id", "uuid", apply_to, "exchanges") for apply_to in ("queues", "classic_queues", "streams")],
+    ],
+)
+def test_a_key_of_ours_that_could_have_no_effect_is_refused(key: str, value: Any, apply_to: str, only: str) -> None:
+    text = f"{key} is for {only}: it has no effect with apply-to '{apply_to}'"
+    said = refusal(policy("p", {key: value}, apply_to=apply_to))
+    assert (said[0], said[1].split("; ")[0]) == (key, text)
+    check_policy(policy("p", {key: value}, apply_to=only))
+
+
+@pytest.mark.parametrize(("key", "value"), [("message-deduplication", True), ("cache-size", 10), ("cache-ttl", 1000)])
+def test_deduplication_of_exchanges_by_policy_is_refused_with_what_to_do_instead(key: str, value: Any) -> None:
+    assert refusal(policy("p", {key: value}, apply_to="exchanges"))[1] == (
+        f"{key} is for queues: it has no effect with apply-to 'exchanges'; "
+        f"an exchange takes the argument x-{key} when it is declared"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from leveret.catalog.records import GlobalParameter, Parameter, Record, TopicPermission, User, Vhost
+from leveret.catalog.records import GlobalParameter, Parameter, Record, Suspension, TopicPermission, User, Vhost
 from tests.unit.catalog.naming import exchange, job, permission, policy, queue, to_exchange, to_queue
 
 EVERY_RECORD: list[Record] = [
@@ -21,6 +21,7 @@ EVERY_RECORD: list[Record] = [
     to_exchange("x", "y"),
     policy("p", {"max-length": 5, "retry-delays": ["1s", 500]}, "^q", -1, "queues", operator=True),
     job("q", moved=3),
+    Suspension("ann", "lost", 5),
 ]
 
 

@@ -13,6 +13,7 @@ from leveret.catalog.records import (
     Permission,
     Policy,
     QueueRecord,
+    Suspension,
     TopicPermission,
     User,
     Vhost,
@@ -42,6 +43,7 @@ def made_by(*given: Command) -> Catalog:
 
 DURABLE = [
     commands.PutUser(User("ann", "hash")),
+    commands.SuspendUser(Suspension("ann", "lost", 5)),
     commands.PutPermission(Permission("ann", "/", "a", "b", "c")),
     commands.PutPolicy(Policy("/", "p", "^q", "queues", 5, {"max-length": 10, "retry-delays": ["1s", 2000]})),
     commands.PutPolicy(Policy("/", "p", "", "all", -1, {"message-ttl": 7}, operator=True)),
@@ -74,6 +76,7 @@ def test_a_snapshot_makes_what_survives_and_nothing_else() -> None:
     assert snapshot(again) == made
     expected = made_by(*DURABLE)
     assert (again.users, again.permissions) == (expected.users, expected.permissions)
+    assert again.suspensions == expected.suspensions and again.suspensions
     assert list(again.topic_permissions) == list(expected.topic_permissions) == [("ann", "/", "x")]
     assert again.parameters == expected.parameters and again.parameters
     assert again.global_parameters == expected.global_parameters and again.global_parameters

@@ -8,7 +8,7 @@ from leveret.catalog import commands
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.records import BindingRecord
 from leveret.catalog.snapshot import is_durable, snapshot
-from leveret.core.field_types import Int64
+from leveret.core.codec.field_types import Int64
 from tests.unit.catalog.naming import catalog_of, job, queue, stream, super_exchange, to_queue, told
 
 DECLARE = commands.DeclareSuperStream(

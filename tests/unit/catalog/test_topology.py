@@ -8,7 +8,7 @@ import pytest
 
 from leveret.catalog import commands
 from leveret.catalog.topology import binding_key
-from leveret.core.field_types import Int8, Int64
+from leveret.core.codec.field_types import Int8, Int64
 from tests.unit.catalog.naming import catalog_of, exchange, queue, to_exchange, to_queue, told
 
 

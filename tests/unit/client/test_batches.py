@@ -28,7 +28,7 @@ def test_failures_are_single_and_the_rest_is_one_ack() -> None:
     batch.failed(batch.deliveries[4], requeue=True)
     batch.ack()
     assert scene.written() == [(NACK, 2, 0), (NACK, 5, 2), (ACK, 4, MULTIPLE)]
-    assert scene.lane.unsettled_count == 0
+    assert scene.codec.unsettled_count == 0
 
 
 def test_an_earlier_batch_is_not_settled_with_a_later_one() -> None:
@@ -39,7 +39,7 @@ def test_an_earlier_batch_is_not_settled_with_a_later_one() -> None:
     assert scene.written() == [(ACK, 4, 0), (ACK, 5, 0), (ACK, 6, 0)]
     first.nack()
     assert scene.written() == [(NACK, 3, MULTIPLE | 2)]
-    assert (scene.lane.acked_total, scene.lane.nacked_total, scene.lane.unsettled_count) == (3, 3, 0)
+    assert (scene.codec.acked_total, scene.codec.nacked_total, scene.codec.unsettled_count) == (3, 3, 0)
 
 
 @given(st.data())
@@ -58,5 +58,5 @@ def test_any_batches_in_any_order(data: st.DataObject) -> None:
         else:
             batch.nack()
         open_tags -= {one.delivery_tag for one in batch}
-        assert scene.lane.unsettled_count == len(open_tags)
+        assert scene.codec.unsettled_count == len(open_tags)
         assert {one.delivery_tag for one in deliveries if not one.is_settled} == open_tags

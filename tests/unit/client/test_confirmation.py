@@ -8,9 +8,9 @@ import pytest
 
 from leveret.client.confirmation import BatchWait, Confirmation, failure_of, is_named_in
 from leveret.client.errors import BatchFailed, ChannelClosed, ConnectionLost, Refused, fresh
-from leveret.core.client.lane import Lane
+from leveret.core.client.channel_codec import ChannelCodec
 from leveret.core.client.outgoing import Outgoing, make_address
-from leveret.core.outbox import Outbox
+from leveret.core.codec.write_buffer import WriteBuffer
 
 
 def message(exchange: str = "", routing_key: str = "") -> Outgoing:
@@ -36,14 +36,14 @@ def test_whom_the_broker_means(text: str, exchange: str, routing_key: str, is_na
 
 
 def test_what_an_answer_means() -> None:
-    lane = Lane(1, Outbox([], []), 4096)
-    lane.kick = lambda: None
-    lane.confirming = True
+    codec = ChannelCodec(1, WriteBuffer([], []), 4096)
+    codec.kick = lambda: None
+    codec.confirming = True
     taken, refused = message("shop", "a"), message("shop", "b")
-    lane.publish(taken)
-    lane.publish(refused)
-    lane.confirm(1, False, 1)
-    lane.confirm(2, False, 2)
+    codec.publish(taken)
+    codec.publish(refused)
+    codec.confirm(1, False, 1)
+    codec.confirm(2, False, 2)
     assert failure_of(taken) is None
     error = failure_of(refused)
     assert isinstance(error, Refused)

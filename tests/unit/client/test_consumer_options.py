@@ -17,6 +17,7 @@ def test_defaults() -> None:
     assert ConsumerOptions(retry=Retry("q")).on_error == "retry"
     assert ConsumerOptions(retry=Retry("q"), on_error="reject", tag="mine").tag == "mine"
     assert ConsumerOptions(no_ack=True).is_unbounded and ConsumerOptions(prefetch=0).is_unbounded
+    assert not ConsumerOptions(prefetch=0, prefetch_size=1).is_unbounded
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,8 @@ def test_defaults() -> None:
     [
         ({"prefetch": -1}, "prefetch is -1"),
         ({"prefetch": 65536}, "prefetch is 65536"),
+        ({"prefetch_size": -1}, "prefetch_size is -1"),
+        ({"prefetch_size": 2**32}, "prefetch_size is 4294967296"),
         ({"tag": "x" * 256}, "tag has more than 255"),
         ({"on_cancel": "ignore"}, "on_cancel is 'ignore'"),
         ({"on_error": "ignore"}, "on_error is 'ignore'"),

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from leveret.client.message import Message, encode_body, written_properties
-from leveret.core.properties import parse_properties
+from leveret.core.codec.properties import parse_properties
 
 
 class Order(msgspec.Struct):

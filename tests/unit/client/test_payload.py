@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from leveret.client.payload import Decoder, Typed, Undecodable
-from leveret.core.properties import parse_properties
+from leveret.core.codec.properties import parse_properties
 
 
 class Order(msgspec.Struct):

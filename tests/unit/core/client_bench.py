@@ -9,12 +9,12 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from leveret.core.client.lane import Lane, Sink
+from leveret.core.client.channel_codec import ChannelCodec, DeliveryBuffer
 from leveret.core.client.outgoing import Outgoing, make_address
 from leveret.core.client.reader import Reader
 from leveret.core.client.template import Template
-from leveret.core.outbox import Outbox
-from leveret.core.properties import encode_properties
+from leveret.core.codec.properties import encode_properties
+from leveret.core.codec.write_buffer import WriteBuffer
 from tests.conformance import amqp_codec
 from tests.unit.queues.dataplane import body_frame, empty_outbox, header_frame, method_frame, split_frames
 
@@ -34,29 +34,29 @@ class Published(NamedTuple):
 
 
 class Bench:
-    """One connection's reader and outbox with the lane of one channel, to which more can be added."""
+    """One connection's reader and write buffer with the channel codec of one channel, to which more can be added."""
 
     def __init__(self, frame_max: int = FRAME_MAX, confirming: bool = False) -> None:
         self.frame_max = frame_max
-        self.outbox = Outbox([], [])
+        self.write_buffer = WriteBuffer([], [])
         self.reader = Reader(frame_max)
         self.kicks = 0
-        self.lane = self.add_lane(1, confirming)
+        self.codec = self.add_lane(1, confirming)
 
-    def add_lane(self, number: int, confirming: bool = False) -> Lane:
-        lane = Lane(number, self.outbox, self.frame_max - 8)
-        lane.kick = self._kick
-        lane.confirming = confirming
-        self.reader.add_lane(lane)
-        return lane
+    def add_lane(self, number: int, confirming: bool = False) -> ChannelCodec:
+        codec = ChannelCodec(number, self.write_buffer, self.frame_max - 8)
+        codec.kick = self._kick
+        codec.confirming = confirming
+        self.reader.add_lane(codec)
+        return codec
 
     def _kick(self) -> None:
         self.kicks += 1
 
-    def add_sink(self, tag: str = "me", lane: Lane | None = None) -> Sink:
-        sink = Sink(tag.encode())
-        (lane or self.lane).sinks[sink.tag] = sink
-        return sink
+    def add_sink(self, tag: str = "me", codec: ChannelCodec | None = None) -> DeliveryBuffer:
+        delivery_buffer = DeliveryBuffer(tag.encode())
+        (codec or self.codec).delivery_buffers[delivery_buffer.tag] = delivery_buffer
+        return delivery_buffer
 
     def feed(self, *chunks: bytes) -> list[Any]:
         """The events of all chunks. Each chunk's buffer is used for something else afterwards, as a socket's is."""
@@ -69,13 +69,13 @@ class Bench:
 
     def sent(self) -> bytes:
         """What was written since it was asked last."""
-        octets = empty_outbox(self.outbox)
-        self.outbox.calm_down()
+        octets = empty_outbox(self.write_buffer)
+        self.write_buffer.calm_down()
         return octets
 
-    def publish(self, message_id: str, lane: Lane | None = None, **given: Any) -> Outgoing:
+    def publish(self, message_id: str, codec: ChannelCodec | None = None, **given: Any) -> Outgoing:
         message = outgoing(message_id, **given)
-        (lane or self.lane).publish(message)
+        (codec or self.codec).publish(message)
         return message
 
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-from leveret.core.batch import Batch
-from leveret.core.journal import Journal
-from leveret.core.ledger import Ledger
-from leveret.core.load import Load
-from leveret.core.message import Message
-from leveret.core.queue import ClassicQueue
-from leveret.core.rebuild import QueueBook, Rebuild
-from leveret.core.records import sealed
-from leveret.core.scan import Scan
-from leveret.core.segment import Segment
-from leveret.core.shelf import Shelf
+from leveret.core.codec.message import Message
+from leveret.core.log.batch import Batch
+from leveret.core.log.journal import Journal
+from leveret.core.log.load import Load
+from leveret.core.log.paging_context import PagingContext
+from leveret.core.log.queue_log import QueueLog
+from leveret.core.log.rebuild import QueueBook, Rebuild
+from leveret.core.log.records import sealed
+from leveret.core.log.scan import Scan
+from leveret.core.log.segment import Segment
+from leveret.core.queue.classic_queue import ClassicQueue
 from tests.unit.queues.dataplane import message
 
 # As storage.file_head has it, and as storage.segment_files numbers pages.
@@ -27,7 +27,7 @@ PLACED, SETTLED, HANDED, COUNTED, KEY = 1, 2, 3, 4, 5
 
 
 class Note(NamedTuple):
-    """One note of a segment's index, see core.records.write_note."""
+    """One note of a segment's index, see core.log.records.write_note."""
 
     queue: int
     first: int
@@ -57,7 +57,7 @@ class FakeDisk:
         self.pager = Journal(self.segments, segment_bytes, self._wake, True)
         self.journal.use_segment(self.new_segment(False))
         self.pager.use_segment(self.new_segment(True))
-        self.shelf = Shelf(self.pager, window_bytes, self.want)
+        self.paging_context = PagingContext(self.pager, window_bytes, self.want)
         self.last_batch: Any = None
 
     def _wake(self, urgent: bool = True) -> None:
@@ -76,13 +76,13 @@ class FakeDisk:
     def salt_of(self, number: int) -> int:
         return number * 7919 % (1 << 32)
 
-    def ledger(self, queue_id: int = 1) -> Ledger:
-        return Ledger(self.journal, queue_id)
+    def queue_log(self, queue_id: int = 1) -> QueueLog:
+        return QueueLog(self.journal, queue_id)
 
     def queue(self, queue_id: int | None = 1, lazy: bool = False, **features: Any) -> ClassicQueue:
         """A durable queue, or with None one that keeps nothing."""
-        ledger = None if queue_id is None else self.ledger(queue_id)
-        return ClassicQueue(b"q", None, shelf=self.shelf, ledger=ledger, lazy=lazy, **features)
+        queue_log = None if queue_id is None else self.queue_log(queue_id)
+        return ClassicQueue(b"q", None, paging_context=self.paging_context, queue_log=queue_log, lazy=lazy, **features)
 
     # ---- as the committer
 
@@ -103,11 +103,15 @@ class FakeDisk:
         self.write(pages)
         self.pager.batch_written(pages)
         batch = self.journal.take_batch()
+        self.complete(batch, sync)
+        return batch
+
+    def complete(self, batch: Batch, sync: bool = True) -> None:
+        """Writes a batch that was taken, and syncs it if asked."""
         self.write(batch)
         self.journal.batch_written(batch)
         if sync:
             self.journal.batch_synced(batch)
-        return batch
 
     # ---- as the loader
 
@@ -116,6 +120,8 @@ class FakeDisk:
         for number, offset, size, place in load.extents:
             assert offset + size <= len(self.images[number]), "only what is written is read"
             buffer[place : place + size] = self.images[number][offset : offset + size]
+        for extent in range(len(load.extents)):
+            load.was_read(extent)
         load.finish(buffer, self.segments)
 
     def load(self, queue: ClassicQueue) -> bool:
@@ -159,9 +165,9 @@ class FakeDisk:
         return book
 
 
-def kept(disk: FakeDisk, ledger: Ledger, count: int = 1, body: bytes = b"body") -> list[Any]:
+def kept(disk: FakeDisk, queue_log: QueueLog, count: int = 1, body: bytes = b"body") -> list[Any]:
     """Messages at positions 1 to `count`."""
     made = [persistent(body) for _ in range(count)]
     for position, one in enumerate(made, 1):
-        disk.journal.keep(ledger, one, position)
+        disk.journal.keep(queue_log, one, position)
     return made

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from leveret.core.office import REASONS, Office
-from leveret.core.queue import ClassicQueue
-from leveret.core.rules import Rules
+from leveret.core.queue.classic_queue import ClassicQueue
+from leveret.core.queue.office import REASONS, Office
+from leveret.core.queue.rules import Rules
 from tests.unit.core.fake_disk import FakeDisk
 from tests.unit.core.takers import ready_bodies
 from tests.unit.queues.dataplane import message

@@ -9,14 +9,15 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-from leveret.core.message import new_message
-from leveret.core.office import Office
-from leveret.core.outbox import Outbox
-from leveret.core.properties import encode_properties, parse_properties
+from leveret.core.codec.message import new_message
+from leveret.core.codec.properties import encode_properties, parse_properties
+from leveret.core.codec.write_buffer import WriteBuffer
+from leveret.core.connection.unfinished import Unfinished, UnfinishedTotal
+from leveret.core.queue.office import Office
 from leveret.core.stream.chunk import CHUNK_BYTES_MAX, StreamSubscription
 from leveret.core.stream.connection import StreamConnection
-from leveret.core.stream.intake import StreamPublisher
 from leveret.core.stream.log import StreamLog
+from leveret.core.stream.publish_path import StreamPublisher
 from leveret.core.stream.queue import StreamQueue
 from leveret.core.stream.segment import StreamSegment, find_offset, place_of
 from tests.unit.core.fake_disk import FakeDisk
@@ -141,21 +142,22 @@ def publish_frame(publisher: int, *entries: bytes, version: int = 1, count: int 
 class StreamBench:
     def __init__(self, segment_bytes: int = 1 << 20, frame_max: int = 1 << 20) -> None:
         self.disk = FakeDisk()
-        self.keeper = FakeKeeper()
+        self.stream_store = FakeKeeper()
         self.office = Office(1000)
-        self.log = StreamLog(1, self.disk.journal, self.keeper, segment_bytes)
+        self.log = StreamLog(1, self.disk.journal, self.stream_store, segment_bytes)
         self.stream = StreamQueue(b"s", None, self.log, self.office)
-        self.outbox = Outbox([], [])
-        self.connection = StreamConnection(self.outbox, frame_max)
+        self.write_buffer = WriteBuffer([], [])
+        self.budget = UnfinishedTotal()
+        self.connection = StreamConnection(self.write_buffer, frame_max, Unfinished(self.budget))
         self.connection.opened = True
 
     def publisher(self, id: int = 1, reference: bytes | None = None) -> StreamPublisher:
-        publisher = StreamPublisher(id, self.stream, reference, self.outbox)
+        publisher = StreamPublisher(id, self.stream, reference, self.write_buffer)
         self.connection.publishers[id] = publisher
         return publisher
 
     def subscription(self, id: int = 7, version: int = 1, bytes_max: int = CHUNK_BYTES_MAX) -> StreamSubscription:
-        return StreamSubscription(id, self.stream, self.outbox, version, bytes_max)
+        return StreamSubscription(id, self.stream, self.write_buffer, version, bytes_max)
 
     def feed(self, octets: bytes) -> list[bytes]:
         """The commands that are handed up."""
@@ -174,15 +176,15 @@ class StreamBench:
         """Everything that was appended gets on disk."""
         batch = self.disk.journal.take_batch()
         for part in batch.beside:
-            self.keeper.write(part)
+            self.stream_store.write(part)
         self.disk.journal.batch_written(batch)
         self.disk.journal.batch_synced(batch)
 
     def sent(self) -> list[bytes]:
-        """The frames that wait in the outbox, without their size; then they are gone."""
-        octets = b"".join(bytes(view) for view in self.outbox.views(1000))
-        self.outbox.sent(len(octets))
-        self.outbox.calm_down()
+        """The frames that wait in the write buffer, without their size; then they are gone."""
+        octets = b"".join(bytes(view) for view in self.write_buffer.views(1000))
+        self.write_buffer.sent(len(octets))
+        self.write_buffer.calm_down()
         frames, at = [], 0
         while at < len(octets):
             end = at + 4 + int.from_bytes(octets[at : at + 4], "big")

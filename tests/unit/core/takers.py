@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leveret.core.contract import Entry, Subscriber
-from leveret.core.plain_queue import PlainQueue
+from leveret.core.queue.contract import Entry, Subscriber
+from leveret.core.queue.plain_queue import PlainQueue
 
 
 class Taker(Subscriber):

@@ -7,15 +7,15 @@ import random
 
 import pytest
 
-from leveret.core.channel import Channel
-from leveret.core.consumer import Consumer, Getter
-from leveret.core.contract import Queue
-from leveret.core.matcher import FanoutMatcher
-from leveret.core.queue import ClassicQueue
+from leveret.core.connection.channel import Channel
+from leveret.core.connection.consumer import Consumer, Getter
+from leveret.core.matching.matcher import FanoutMatcher
+from leveret.core.queue.classic_queue import ClassicQueue
+from leveret.core.queue.contract import Queue
+from tests.unit.core.connection.test_confirms import FullQueue
 from tests.unit.core.fake_disk import FakeDisk, persistent
 from tests.unit.core.rule_bench import NOW, Bench
 from tests.unit.core.takers import Taker
-from tests.unit.core.test_intake import FullQueue
 from tests.unit.queues.dataplane import Workbench, message, method_frame, publish_frames
 
 DURABLE = {"delivery_mode": 2}
@@ -24,10 +24,10 @@ DURABLE = {"delivery_mode": 2}
 def opened(disk: FakeDisk) -> tuple[Workbench, Channel, ClassicQueue]:
     bench = Workbench(journal=disk.journal)
     channel = bench.open_channel()
-    queue = bench.add_queue("q", shelf=disk.shelf, ledger=disk.ledger())
+    queue = bench.add_queue("q", paging_context=disk.paging_context, queue_log=disk.queue_log())
     bench.queues[b"full"] = FullQueue(b"full", None)
     bench.router.changed()
-    channel.intake.start_confirming()
+    channel.publish_path.start_confirming()
     return bench, channel, queue
 
 
@@ -36,9 +36,9 @@ def test_a_nack_that_a_later_ack_covers_is_no_confirm() -> None:
     bench, channel, _ = opened(disk)
     kept, refused = publish_frames(1, "", "q", b"1", DURABLE), publish_frames(1, "", "full")
     bench.feed(kept + refused + kept + refused)
-    assert (channel.intake.confirmed_total, channel.intake.refused_total) == (0, 2)
+    assert (channel.publish_path.confirmed_total, channel.publish_path.refused_total) == (0, 2)
     disk.commit()
-    assert channel.intake.confirmed_total == 2
+    assert channel.publish_path.confirmed_total == 2
     bench.feed(refused + kept)
     disk.commit()
     assert [(sent.name, sent.fields["delivery_tag"]) for sent in bench.sent()] == [
@@ -48,7 +48,7 @@ def test_a_nack_that_a_later_ack_covers_is_no_confirm() -> None:
         ("basic.nack", 5),
         ("basic.ack", 6),
     ]
-    assert (channel.intake.confirmed_total, channel.intake.publish_seq) == (3, 6)
+    assert (channel.publish_path.confirmed_total, channel.publish_path.publish_seq) == (3, 6)
 
 
 def test_an_exchange_counts_messages_in_and_copies_out() -> None:
@@ -60,8 +60,8 @@ def test_an_exchange_counts_messages_in_and_copies_out() -> None:
     bench.router.changed()
     bench.feed(publish_frames(1, "fan", "") * 2 + publish_frames(1, "", "nowhere") + publish_frames(1, "", "a"))
     assert (fan.published_total, fan.routed_total, fan.unroutable_total) == (2, 6, 0)
-    intake = channel.intake
-    assert (intake.published_total, intake.routed_total, intake.dropped_total) == (4, 7, 1)
+    publish_path = channel.publish_path
+    assert (publish_path.published_total, publish_path.routed_total, publish_path.dropped_total) == (4, 7, 1)
 
 
 def test_sizes_are_counted_however_often_they_change() -> None:
@@ -70,8 +70,8 @@ def test_sizes_are_counted_however_often_they_change() -> None:
     bench.add_queue()
     for size in (0, 0, 100, 101, 101, 1000, 1001, 20_000, 0):
         bench.feed(publish_frames(1, "", "q", bytes(size)))
-    channel.intake.flush_sizes()
-    channel.intake.flush_sizes()
+    channel.publish_path.flush_sizes()
+    channel.publish_path.flush_sizes()
     assert (bench.office.sizes.counts()[:4], bench.office.sizes.sum) == ([4, 3, 1, 1], 22_303)
 
 
@@ -111,18 +111,18 @@ def test_what_the_log_has_is_known_in_messages_and_octets() -> None:
     for size in (1, 20, 300):
         queue.publish(persistent(bytes(size)))
     queue.publish(message(bytes(4000)))
-    ledger = queue.ledger
-    assert (ledger.live, ledger.live_bytes) == (3, 321)
+    queue_log = queue.queue_log
+    assert (queue_log.live, queue_log.live_bytes) == (3, 321)
     queue.get(taker)
-    assert (ledger.live, ledger.live_bytes) == (3, 321)
+    assert (queue_log.live, queue_log.live_bytes) == (3, 321)
     queue.settle(taker.held.pop())
-    assert (ledger.live, ledger.live_bytes) == (2, 320)
+    assert (queue_log.live, queue_log.live_bytes) == (2, 320)
     disk.commit()
     again = FakeDisk().queue()
     again.restore(disk.book(), True)
-    assert (again.ledger.live, again.ledger.live_bytes, again.in_memory()) == (2, 320, (0, 0))
+    assert (again.queue_log.live, again.queue_log.live_bytes, again.in_memory()) == (2, 320, (0, 0))
     queue.purge()
-    assert (ledger.live, ledger.live_bytes) == (0, 0)
+    assert (queue_log.live, queue_log.live_bytes) == (0, 0)
 
 
 def test_delayed_messages_are_in_the_log_as_well() -> None:
@@ -131,15 +131,15 @@ def test_delayed_messages_are_in_the_log_as_well() -> None:
         late = persistent(bytes(delay_ms))
         late.stamp = NOW + delay_ms
         bench.queue.postpone(late)
-    ledger, delays = bench.queue.ledger, bench.queue.delays
-    assert (ledger.live, ledger.live_bytes) == (3, 6000)
+    queue_log, delays = bench.queue.queue_log, bench.queue.delays
+    assert (queue_log.live, queue_log.live_bytes) == (3, 6000)
     assert delays.cancel(delays.waiting(0, 10)[2][0])
-    assert (ledger.live, ledger.live_bytes) == (2, 3000)
+    assert (queue_log.live, queue_log.live_bytes) == (2, 3000)
     bench.office.now = NOW + 1000
     delays.ring()
-    assert (ledger.live, ledger.live_bytes, bench.queue.ready_count()) == (2, 3000, 1)
+    assert (queue_log.live, queue_log.live_bytes, bench.queue.ready_count()) == (2, 3000, 1)
     bench.queue.close()
-    assert (ledger.live, ledger.live_bytes) == (0, 0)
+    assert (queue_log.live, queue_log.live_bytes) == (0, 0)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -164,8 +164,8 @@ def test_octets_on_disk_and_in_memory_are_right_whatever_happens(seed: int) -> N
             queue.purge()
         held = sum(entry.message.body_size for entry in taker.held)
         assert queue.unacked_bytes == held
-        assert queue.ledger.live == queue.ready_count() + len(taker.held)
-        assert queue.ledger.live_bytes == queue.ready_bytes() + held
+        assert queue.queue_log.live == queue.ready_count() + len(taker.held)
+        assert queue.queue_log.live_bytes == queue.ready_bytes() + held
         here = [entry for entry in queue.ready_entries() if entry.message.body is not None]
         assert queue.in_memory() == (len(here), sum(entry.message.body_size for entry in here))
 
@@ -173,11 +173,11 @@ def test_octets_on_disk_and_in_memory_are_right_whatever_happens(seed: int) -> N
 def test_messages_without_a_record_are_in_memory_until_they_are_paged_out() -> None:
     disk = FakeDisk(window_bytes=50)
     queue = disk.queue(None)
-    disk.shelf.pressed = True
+    disk.paging_context.pressed = True
     for _ in range(20):
         queue.publish(message(bytes(10)))
     assert queue.in_memory() == (20, 200)
-    queue.page_out(100)
+    queue.page_out(10 * (128 + 10))
     assert queue.in_memory() == (10, 100)
     queue.purge()
     assert queue.in_memory() == (0, 0)
@@ -260,4 +260,4 @@ def test_a_connection_knows_what_came_and_went() -> None:
         bench.feed(octets)
         bench.sent()
     assert (bench.connection.bytes_received, bench.connection.chunks_received) == (3 * len(octets), 3)
-    assert (bench.outbox.sends_total, bench.outbox.bytes_sent > 0) == (3, True)
+    assert (bench.write_buffer.sends_total, bench.write_buffer.bytes_sent > 0) == (3, True)

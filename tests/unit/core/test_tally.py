@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from leveret.core.borrower import Borrower
-from leveret.core.queue import ClassicQueue
+from leveret.core.queue.classic_queue import ClassicQueue
+from leveret.core.queue.mover import Mover
 from leveret.core.tally import (
     CHANNEL_VALUES,
     QUEUE_VALUES,
@@ -16,12 +16,24 @@ from leveret.core.tally import (
     queue_values,
 )
 from tests.unit.core.rule_bench import Bench
-from tests.unit.core.test_stream_chunk import filled
+from tests.unit.core.stream.test_chunk import filled
 from tests.unit.queues.dataplane import Workbench, message, method_frame, publish_frames
 
 COUNTED = (
     *("publish", "deliver", "deliver_no_ack", "get", "get_no_ack", "get_empty", "redeliver", "ack", "requeued"),
-    *("rejected", "purged", "withdrawn", "expired", "dropped", "limited", "refused", "buried", "quick", "streamed"),
+    *(
+        "rejected",
+        "purged",
+        "withdrawn",
+        "expired",
+        "quarantined",
+        "dropped",
+        "limited",
+        "refused",
+        "buried",
+        "quick",
+        "streamed",
+    ),
 )
 NOW = ("queues", "consumers", "ready", "unacked", "delayed", "ready_bytes", "unacked_bytes")
 CHANNEL_COUNTED = (
@@ -94,10 +106,10 @@ def test_what_rules_do_is_told_apart_by_the_reason() -> None:
 def test_what_the_broker_takes_away_is_nobodys_ack() -> None:
     queue = ClassicQueue(b"q", None)
     queue.publish(message(b"1"))
-    borrower = Borrower(queue)
-    assert borrower.fetch()
-    borrower.settle()
-    assert not borrower.fetch()
+    mover = Mover(queue)
+    assert mover.fetch()
+    mover.settle()
+    assert not mover.fetch()
     assert of_queue(queue) == {"publish": 1, "withdrawn": 1}
 
 
@@ -106,7 +118,7 @@ def test_a_stream_counts_by_protocol() -> None:
     subscription = bench.subscription()
     subscription.add_credit(10)
     subscription.begin(0)
-    bench.keeper.read()
+    bench.stream_store.read()
     assert of_queue(bench.stream) == {"publish": 3, "deliver": 3, "streamed": 3}
 
 
@@ -133,7 +145,7 @@ def test_channels_of_which_some_are_gone() -> None:
     bench = Workbench()
     one, two = bench.open_channel(1), bench.open_channel(2)
     bench.add_queue()
-    two.intake.start_confirming()
+    two.publish_path.start_confirming()
     bench.feed(publish_frames(1, "", "q", b"1" * 50) + publish_frames(1, "", "nowhere", b"1" * 500, mandatory=True))
     bench.feed(publish_frames(2, "", "nowhere", b"1" * 5000))
     gone, here = ChannelTally(), ChannelTally()

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from leveret.core.field_types import Float32, Int8, Int64, Timestamp
+from leveret.core.codec.field_types import Float32, Int8, Int64, Timestamp
 from leveret.management.http.errors import HttpError
 from leveret.management.http.json import DEPTH_MAX, PARTS_BYTES_MAX, Parts, decode, encode, printable
 

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.broker.access import Right
-from leveret.management.http.ask import Ask
+from leveret.auth.access import Right
+from leveret.management.http.request import Request
 from leveret.management.http.route import Login, Route, Scope, Table, route, routes_of
 
 
 @route("GET", "/api/queues", Right.MANAGEMENT, "all")
-def everything(ask: Ask) -> str:
+def everything(ask: Request) -> str:
     return "everything"
 
 
 @route("GET", "/api/queues/{vhost}", Right.MANAGEMENT, "of one")
-def some(ask: Ask) -> str:
+def some(ask: Request) -> str:
     return "some"
 
 
 @route("PUT", "/api/queues/{vhost}/{queue}", Right.MANAGEMENT, "make")
 @route("GET", "/api/queues/{vhost}/{queue}", Right.MANAGEMENT, "one")
-def one(ask: Ask) -> str:
+def one(ask: Request) -> str:
     return "one"
 
 
 @route("POST", "/api/queues/{vhost}/{queue}/get", Right.MANAGEMENT, "get", harmless=True)
-def get(ask: Ask) -> str:
+def get(ask: Request) -> str:
     return "get"
 
 
 @route("GET", "/api/queues/detailed", Login.USER, "by a name of its own")
-def detailed(ask: Ask) -> str:
+def detailed(ask: Request) -> str:
     return "detailed"
 
 

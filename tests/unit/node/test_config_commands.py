@@ -46,6 +46,22 @@ def test_a_good_configuration_is_named_and_exit_0(tmp_path: Path) -> None:
     assert run("check") == (0, "the configuration is good: no file, so defaults and the environment\n")
 
 
+def test_a_password_that_everybody_can_read_is_told(tmp_path: Path) -> None:
+    path = written(tmp_path, '[auth]\ndefault_password = "secret"\n')
+    Path(path).chmod(0o644)
+    code, output = run("check", "--config", path)
+    assert code == 0
+    assert f"warning: {path} has auth.default_password, and everybody on this machine can read it" in output
+    assert "secret" not in output
+    Path(path).chmod(0o640)
+    assert "warning" not in run("check", "--config", path)[1]
+    # Neither a file of the password's own, which is mounted in many ways, nor a setting that is no secret.
+    (tmp_path / "password").write_text("secret\n")
+    path = written(tmp_path, f'[auth]\ndefault_password_file = "{tmp_path / "password"}"\ndefault_user = "ann"\n')
+    Path(path).chmod(0o644)
+    assert "warning" not in run("check", "--config", path)[1]
+
+
 def test_every_problem_is_a_line_and_exit_1(tmp_path: Path) -> None:
     path = written(tmp_path, "port = 1\n[limits]\nchannel_max = 0\n")
     code, output = run("check", "--config", path, LEVERET__LIMITS__FRAME_MAX="many")

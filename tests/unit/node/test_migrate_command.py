@@ -63,6 +63,23 @@ def test_definitions_are_written_and_named_in_the_file(tmp_path: Path) -> None:
     assert load_settings(output, {}).cluster_name == "shop"
 
 
+def binding(source: str, **arguments: object) -> dict[str, object]:
+    place = {"vhost": "/", "source": source, "destination": "q", "destination_type": "queue", "routing_key": ""}
+    return {**place, "arguments": arguments}
+
+
+def test_bindings_of_the_exchanges_that_every_vhost_has_need_the_setting(tmp_path: Path) -> None:
+    source, output = tmp_path / "exported.json", tmp_path / "leveret.toml"
+    source.write_text(json.dumps({"bindings": [binding("amq.headers", **{"x-tier": "gold"})]}))
+    code, said = run(conf(tmp_path), source, "-o", output)
+    assert code == 0
+    assert "exchange 'amq.headers' in vhost '/': set routing.headers_ignore_x: its bindings have arguments" in said
+    assert load_settings(output, {}).routing.headers_ignore_x is True
+    source.write_text(json.dumps({"bindings": [binding("amq.headers", tier="gold")]}))
+    assert run(conf(tmp_path), source, "-o", output, "--force")[0] == 0
+    assert load_settings(output, {}).routing.headers_ignore_x is False
+
+
 def test_check_writes_nothing_and_tells_by_its_status(tmp_path: Path) -> None:
     assert run(conf(tmp_path), "--check", "-o", tmp_path / "out.toml")[0] == 0
     assert not (tmp_path / "out.toml").exists()

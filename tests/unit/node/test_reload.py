@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pika
+import pika.exceptions
 import pytest
 
 from leveret.errors import ConfigError, StartupError
@@ -85,14 +87,14 @@ def test_alarms_follow_at_once() -> None:
 
 def test_the_schedule_of_dead_letters_follows() -> None:
     with Broker() as broker:
-        before = broker.call(lambda node: node.schedule)
+        before = broker.call(lambda node: node.dead_letters.schedule)
         reloaded(broker, limits__heartbeat_s=1)
-        assert broker.call(lambda node: node.schedule) is before
+        assert broker.call(lambda node: node.dead_letters.schedule) is before
         reloaded(broker, dead_letters__queues=["dead"], dead_letters__every_s=0.05)
         deadline = time.monotonic() + SECONDS_MAX
-        while broker.call(lambda node: node.schedule.runs_total) == 0 and time.monotonic() < deadline:
+        while broker.call(lambda node: node.dead_letters.schedule.runs_total) == 0 and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert broker.call(lambda node: node.schedule.runs_total) > 0
+        assert broker.call(lambda node: node.dead_letters.schedule.runs_total) > 0
         assert before.runs_total == 0
 
 
@@ -116,7 +118,7 @@ def test_limits_of_the_node_follow() -> None:
         )
         limits = broker.call(lambda node: node.broker.limits.node)
         assert (limits.connections_max, limits.channels_max) == (1, 2)
-        assert broker.call(lambda node: (node.publishing.body_bytes_max, node.checkouts.lease_s)) == (3, 7)
+        assert broker.call(lambda node: (node.publishing.body_bytes_max, node.http_leases.lease_s)) == (3, 7)
 
 
 def test_a_key_for_tokens_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
@@ -133,6 +135,14 @@ def test_the_management_api_follows() -> None:
         reloaded(broker, management__small_body_bytes_max=2048, management__body_bytes_max=4096)
         services = broker.call(lambda node: node.management.services)
         assert (services.small_body_bytes_max, services.large_body_bytes_max) == (2048, 4096)
+        reloaded(broker, management__bodies_bytes_max=2**20, management__answers_bytes_max=2**21)
+        assert (services.bodies.limit, services.answers.limit) == (2**20, 2**21)
+        bounds = {"header_deadline_s": 3.0, "write_deadline_s": 4.0, "connections_per_address_max": 5}
+        reloaded(broker, **{f"management__{name}": value for name, value in bounds.items()})
+        assert services.write_deadline_s == 4.0
+        for server in broker.call(lambda node: (node.management.server, node.metrics._server)):
+            assert server.connections.header_deadline_s == 3.0
+            assert server.connections.places.per_address_max == 5
 
 
 def test_whoever_refuses_keeps_everything_as_it_was() -> None:
@@ -195,6 +205,51 @@ def test_a_process_takes_over_what_it_can_and_says_so(tmp_path: Path) -> None:
         assert tuned(server)[0] == 9
         server.process.terminate()
         assert server.process.wait(SECONDS_MAX) == 0
+
+
+def lets_in(server: Server, user: str, password: str) -> bool:
+    credentials = pika.PlainCredentials(user, password)
+    try:
+        pika.BlockingConnection(pika.ConnectionParameters(server.host, server.port, credentials=credentials)).close()
+    except pika.exceptions.ProbableAuthenticationError:
+        return False
+    return True
+
+
+def test_a_changed_password_file_counts_after_a_signal_and_after_a_restart(tmp_path: Path) -> None:
+    config, secret = tmp_path / "leveret.toml", tmp_path / "secret"
+
+    def replace(text: str) -> None:
+        (tmp_path / "new").write_text(text)
+        (tmp_path / "new").rename(secret)
+
+    config.write_text(f'[auth]\ndefault_user = "ann"\ndefault_password_file = "{secret}"\n')
+    arguments = ("--config", str(config), "--data-dir", str(tmp_path / "data"))
+    replace("canary one")
+    with serving(*arguments) as server:
+        log = Log(server)
+        assert lets_in(server, "ann", "canary one")
+        replace("canary two\n")
+        server.process.send_signal(signal.SIGHUP)
+        lines = [log.until("changed: auth.default_password"), log.until("password of the configuration")]
+        assert lets_in(server, "ann", "canary two") and not lets_in(server, "ann", "canary one")
+        replace("")
+        server.process.send_signal(signal.SIGHUP)
+        lines.append(log.until("which is empty"))
+        assert lets_in(server, "ann", "canary two")
+        server.process.terminate()
+        assert server.process.wait(SECONDS_MAX) == 0
+        assert "canary" not in "".join([*lines, server.errors()])
+    script = tmp_path / "manager"
+    script.write_text("#!/bin/sh\necho 'token renewed' >&2\necho canary three\n")
+    script.chmod(0o700)
+    config.write_text(f'[auth]\ndefault_user = "ann"\ndefault_password_command = ["{script}"]\n')
+    with serving(*arguments) as server:
+        assert lets_in(server, "ann", "canary three") and not lets_in(server, "ann", "canary two")
+        server.process.terminate()
+        assert server.process.wait(SECONDS_MAX) == 0
+        errors = server.errors()
+        assert "token renewed" in errors and "canary" not in errors
 
 
 def test_many_signals_end_in_the_last_state(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -30,11 +31,19 @@ def test_it_says_what_it_is_where_it_listens_and_where_its_data_is(tmp_path: Pat
         mode = " (interpreted: LEVERET_PURE is set)" if PURE else ""
         assert server.announced == [
             f"leveret {__version__}{mode}, process {server.process.pid}",
+            server.announced[1],
             f"  AMQP 0-9-1  amqp://127.0.0.1:{server.port}",
-            server.announced[2],
+            *server.announced[3:6],
             f"  data        {data}",
         ]
-        assert re.fullmatch(r"  streams     rabbitmq-stream://127\.0\.0\.1:\d+", server.announced[2])
+        pages = re.fullmatch(r"  web UI      (http://127\.0\.0\.1:\d+/)", server.announced[1])
+        assert re.fullmatch(r"  streams     rabbitmq-stream://127\.0\.0\.1:\d+", server.announced[3])
+        api = re.fullmatch(r"  HTTP API    (http://127\.0\.0\.1:\d+/api/)", server.announced[4])
+        metrics = re.fullmatch(r"  metrics     (http://127\.0\.0\.1:\d+/metrics)", server.announced[5])
+        assert pages is not None and api is not None and metrics is not None
+        for place in (pages[1], f"{api[1]}openapi.json", metrics[1]):
+            with urllib.request.urlopen(place, timeout=10) as answer:
+                assert answer.status == 200
         assert data.is_dir()
         assert data.stat().st_mode & 0o777 == 0o700
         with connect(server.port) as client:
@@ -47,7 +56,7 @@ def test_it_says_an_ipv6_address_as_urls_do(tmp_path: Path) -> None:
     except OSError:
         pytest.skip("this machine has no IPv6 loopback")
     with serving("--data-dir", str(tmp_path), "--host", "::1") as server:
-        assert server.announced[1] == f"  AMQP 0-9-1  amqp://[::1]:{server.port}"
+        assert server.announced[2] == f"  AMQP 0-9-1  amqp://[::1]:{server.port}"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
@@ -156,7 +165,7 @@ def test_a_configuration_file_is_heeded_and_the_command_line_goes_over_it(tmp_pa
         f'data_dir = "{tmp_path}/here"\nlog_level = "debug"\n[listen]\nport = 1\n[limits]\nchannel_max = 7\n'
     )
     with serving("--config", str(config), "--log-level", "info") as server:
-        assert server.announced[3] == f"  data        {tmp_path}/here"
+        assert server.announced[-1] == f"  data        {tmp_path}/here"
         client = RawClient("127.0.0.1", server.port)
         client.start()
         client.start_ok()

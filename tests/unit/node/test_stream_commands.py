@@ -132,7 +132,7 @@ def test_streams_that_the_catalog_lost(root: Path) -> None:
         result.output
     )
     assert f"streams/{segment_of(root).parent.name}/0000000001.segment" in result.output
-    with Broker({"data_dir": str(root)}) as broker:
+    with Broker({"data_dir": str(root), "auth.damaged_catalog": "accept"}) as broker:
         number = int(segment_of(root).parent.name)
         channel = opened(broker)
         assert channel.queue_declare(f"leveret.recovered-{number}", passive=True).method.message_count == 10

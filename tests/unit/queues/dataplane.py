@@ -9,18 +9,18 @@ import struct
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from leveret.core.channel import Channel
-from leveret.core.connection import Connection
-from leveret.core.consumer import Consumer, Getter
-from leveret.core.contract import Queue
-from leveret.core.intake import Intake
-from leveret.core.matcher import DirectMatcher, Matcher
-from leveret.core.message import Message, new_message
-from leveret.core.office import Office
-from leveret.core.outbox import Outbox
-from leveret.core.properties import Properties, encode_properties, parse_properties
-from leveret.core.queue import ClassicQueue
-from leveret.core.router import Exchange, NamesMatcher, Router
+from leveret.core.codec.message import Message, new_message
+from leveret.core.codec.properties import Properties, encode_properties, parse_properties
+from leveret.core.codec.write_buffer import WriteBuffer
+from leveret.core.connection.channel import Channel
+from leveret.core.connection.connection import Connection
+from leveret.core.connection.consumer import Consumer, Getter
+from leveret.core.connection.publish_path import PublishPath
+from leveret.core.connection.router import Exchange, NamesMatcher, Router
+from leveret.core.matching.matcher import DirectMatcher, Matcher
+from leveret.core.queue.classic_queue import ClassicQueue
+from leveret.core.queue.contract import Queue
+from leveret.core.queue.office import Office
 from leveret.errors import SoftError
 from tests.conformance import amqp_codec
 
@@ -30,7 +30,7 @@ WITH_CONTENT = ("basic.deliver", "basic.get-ok", "basic.return")
 
 
 class Sent(NamedTuple):
-    """A method that was written into an outbox, with its content."""
+    """A method that was written into an write buffer, with its content."""
 
     channel: int
     name: str
@@ -98,13 +98,13 @@ def read_sent(octets: bytes) -> list[Sent]:
     return found
 
 
-def empty_outbox(outbox: Outbox, pieces_max: int = 64) -> bytes:
+def empty_outbox(write_buffer: WriteBuffer, pieces_max: int = 64) -> bytes:
     """Sends everything, as a socket that takes all it is given."""
     taken = b""
-    while views := outbox.views(pieces_max):
+    while views := write_buffer.views(pieces_max):
         batch = b"".join(views)
         taken += batch
-        outbox.sent(len(batch))
+        write_buffer.sent(len(batch))
     return taken
 
 
@@ -119,6 +119,8 @@ class OpenGate:
         self.keyed = False
         self.keys: list[bytes] = []
         self.copies: list[Properties] = []
+        # How many messages got an id here.
+        self.identified = 0
 
     def refuse_unknown_exchange(self, address: bytes) -> None:
         raise SoftError(404, f"no exchange '{address[1 : 1 + address[0]].decode()}'")
@@ -136,6 +138,10 @@ class OpenGate:
     def inspect(self, properties: Properties) -> Properties:
         self.inspected.append(properties)
         return properties
+
+    def identify(self, properties: Properties) -> Properties:
+        self.identified += 1
+        return properties.replace({"message_id": f"given {self.identified}"})
 
     def delay(self, properties: Properties) -> tuple[Properties, int]:
         """The header says the milliseconds; the message goes on without it."""
@@ -157,15 +163,15 @@ class Workbench:
     ) -> None:
         self.queues: dict[bytes, Queue] = {}
         self.exchanges: dict[bytes, Exchange] = {}
-        self.router = Router(self.exchanges, self.queues)
+        self.office = Office() if office is None else office
+        self.router = Router(self.exchanges, self.queues, self.office.meter)
         self.gate = OpenGate()
-        self.dirty: list[Outbox] = []
-        self.outbox = Outbox(self.dirty, [])
-        self.connection = Connection(self.outbox, frame_max, 2047)
+        self.dirty: list[WriteBuffer] = []
+        self.write_buffer = WriteBuffer(self.dirty, [])
+        self.connection = Connection(self.write_buffer, frame_max, 2047, self.office.meter, journal)
         self.frame_max = frame_max
         self.body_bytes_max = body_bytes_max
         self.journal = journal
-        self.office = Office() if office is None else office
         self.add_exchange("", NamesMatcher(self.queues, {}))
 
     def add_exchange(self, name: str, matcher: Matcher | None = None, alternate: str | None = None) -> Exchange:
@@ -176,15 +182,19 @@ class Workbench:
         return exchange
 
     def add_queue(self, name: str = "q", single_active: bool = False, **durability: Any) -> ClassicQueue:
-        """`durability` is the shelf, the ledger and whether it is lazy."""
-        queue = self.queues[name.encode()] = ClassicQueue(name.encode(), None, single_active, **durability)
+        """`durability` is the paging context, the queue log and whether it is lazy."""
+        queue = self.queues[name.encode()] = ClassicQueue(
+            name.encode(), None, single_active, **{"office": self.office, **durability}
+        )
         self.router.changed()
         return queue
 
     def open_channel(self, number: int = 1) -> Channel:
         limits = (self.frame_max - 8, self.body_bytes_max)
-        intake = Intake(number, self.outbox, self.router, self.gate, *limits, self.journal, self.office)
-        channel = Channel(number, self.outbox, intake, None)
+        publish_path = PublishPath(
+            number, self.write_buffer, self.router, self.gate, *limits, self.journal, self.office
+        )
+        channel = Channel(number, self.write_buffer, publish_path, None)
         self.connection.put_channel(channel)
         return channel
 
@@ -210,9 +220,9 @@ class Workbench:
 
     def sent(self) -> list[Sent]:
         """What was written since the last call; the socket took all of it."""
-        octets = empty_outbox(self.outbox)
+        octets = empty_outbox(self.write_buffer)
         self.dirty.clear()
-        self.outbox.calm_down()
+        self.write_buffer.calm_down()
         return read_sent(octets)
 
     def sent_bodies(self) -> list[bytes]:

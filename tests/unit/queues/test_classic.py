@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leveret.catalog.records import QueueRecord
-from leveret.core.queue import ClassicQueue
+from leveret.core.queue.classic_queue import ClassicQueue
 from leveret.errors import SoftError
 from leveret.queues.classic import Classic
 from leveret.queues.queue_type import ARGUMENT_CHECKS

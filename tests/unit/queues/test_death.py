@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.core import office
-from leveret.core.field_types import Float32, Int8, Int64, Timestamp, UInt32
-from leveret.core.message import Message, new_message
-from leveret.core.properties import Properties, encode_properties, parse_properties
+from leveret.core.codec.field_types import Float32, Int8, Int64, Timestamp, UInt32
+from leveret.core.codec.message import Message, new_message
+from leveret.core.codec.properties import Properties, encode_properties, parse_properties
+from leveret.core.queue import office
 from leveret.queues.death import (
     REASONS,
     Origin,

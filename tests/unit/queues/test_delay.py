@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from leveret.core.field_types import Int64
-from leveret.core.properties import Properties, encode_properties, parse_properties
+from leveret.core.codec.field_types import Int64
+from leveret.core.codec.properties import Properties, encode_properties, parse_properties
 from leveret.errors import SoftError
 from leveret.queues.delay import DELAY_MS_MAX, delayed
 

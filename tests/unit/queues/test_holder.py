@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from leveret.catalog.records import ExchangeRecord
-from leveret.core.message import Message
-from leveret.core.office import Office
+from leveret.core.codec.message import Message
+from leveret.core.queue.office import Office
 from leveret.queues.dedup import make_window
 from leveret.queues.holder import ExchangeHolder
 from tests.unit.core.fake_disk import KEY, PLACED, SETTLED, FakeDisk
@@ -62,7 +62,7 @@ def test_what_waits_survives_under_the_id_of_the_exchange() -> None:
     assert [note.queue for note in disk.noted(PLACED)] == [4]
     again = Bench(disk)
     again.holder.restore(disk.book(4), True)
-    assert (again.holder.delays.count, again.holder.ledger.live) == (1, 1)
+    assert (again.holder.delays.count, again.holder.queue_log.live) == (1, 1)
     again.at(10)
     assert not again.holder.has_load()
     load = again.holder.delays.take_load(disk.journal)
@@ -93,7 +93,7 @@ def test_without_an_id_nothing_survives() -> None:
     bench = Bench(disk, id=0)
     bench.publish(b"x", 10, delivery_mode=2)
     disk.commit()
-    assert (bench.holder.ledger, disk.notes()) == (None, [])
+    assert (bench.holder.queue_log, disk.notes()) == (None, [])
 
 
 def test_compaction_finds_and_moves_what_waits() -> None:
@@ -112,7 +112,7 @@ def test_memory_can_be_taken_back() -> None:
     disk = FakeDisk()
     bench = Bench(disk)
     bench.publish(b"12345", 10)
-    assert (bench.holder.page_out(100), disk.live(paging=True)) == (5, 1)
+    assert (bench.holder.page_out(100), disk.live(paging=True)) == (128 + 5, 1)
 
 
 def test_with_the_exchange_everything_goes() -> None:

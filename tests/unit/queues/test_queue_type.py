@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leveret.catalog.records import QueueRecord
-from leveret.core.contract import Queue
+from leveret.core.queue.contract import Queue
 from leveret.errors import SoftError
 from leveret.queues.queue_type import ARGUMENT_CHECKS, validate_arguments
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leveret.core.hash_matcher import ConsistentHashMatcher
+from leveret.core.matching.hash_matcher import ConsistentHashMatcher
 from leveret.errors import SoftError
 from leveret.routing.consistent_hash import HASH_PROPERTIES, WEIGHT_MAX, ConsistentHash
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.core.matcher import FanoutMatcher
+from leveret.core.matching.matcher import FanoutMatcher
 from leveret.errors import SoftError
 from leveret.routing.registry import exchange_type
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from leveret.core.headers_matcher import HeadersMatcher
-from leveret.core.topic_trie import TopicMatcher
+from leveret.core.matching.headers_matcher import HeadersMatcher
+from leveret.core.matching.topic_trie import TopicMatcher
 from leveret.errors import SoftError
 from leveret.routing.registry import exchange_type
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leveret.core.tables import Float32, Int8, Int16, Int64, Timestamp, UInt8, UInt16, UInt32
+from leveret.core.codec.tables import Float32, Int8, Int16, Int64, Timestamp, UInt8, UInt16, UInt32
 from leveret.errors import SoftError
 from leveret.routing.exchange_type import text_argument
 from leveret.routing.registry import EXCHANGE_TYPE_NAMES, exchange_type

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leveret.core.tables import Timestamp
+from leveret.core.codec.tables import Timestamp
 from leveret.errors import SoftError
 from leveret.routing.headers import Headers
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from leveret.catalog.records import ExchangeRecord
-from leveret.core.hash_matcher import ConsistentHashMatcher, ModulusHashMatcher, RandomMatcher
-from leveret.core.headers_matcher import HeadersMatcher
-from leveret.core.matcher import DirectMatcher, FanoutMatcher
-from leveret.core.super_stream_matcher import SuperStreamMatcher
-from leveret.core.topic_trie import TopicMatcher
+from leveret.core.matching.hash_matcher import ConsistentHashMatcher, ModulusHashMatcher, RandomMatcher
+from leveret.core.matching.headers_matcher import HeadersMatcher
+from leveret.core.matching.matcher import DirectMatcher, FanoutMatcher
+from leveret.core.matching.super_stream_matcher import SuperStreamMatcher
+from leveret.core.matching.topic_trie import TopicMatcher
 from leveret.errors import HardError
 from leveret.routing.registry import EXCHANGE_TYPE_NAMES, exchange_type, routing_type
 

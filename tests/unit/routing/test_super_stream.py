@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leveret.core.field_types import Int64
+from leveret.core.codec.field_types import Int64
 from leveret.errors import SoftError
 from leveret.routing.registry import exchange_type
 

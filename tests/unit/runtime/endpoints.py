@@ -1,4 +1,4 @@
-"""What the tests of pumps share: an endpoint that keeps what it gets, and waiting for callbacks."""
+"""What the tests of transports share: an endpoint that keeps what it gets, and waiting for callbacks."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 import uvloop
 
-from leveret.core.outbox import Outbox
-from leveret.runtime.network import Switchboard
+from leveret.core.codec.write_buffer import WriteBuffer
+from leveret.runtime.network import SocketHub
 
 
 class Recorder:
     """An endpoint that keeps what it receives."""
 
-    def __init__(self, board: Switchboard) -> None:
-        self.outbox = Outbox(board.dirty, board.spares)
+    def __init__(self, board: SocketHub) -> None:
+        self.write_buffer = WriteBuffer(board.dirty, board.spares)
         self.octets = b""
         self.calms = 0
         self.losses: list[str] = []

@@ -69,8 +69,8 @@ def test_what_the_file_does_not_have_reads_as_zeros(thread: DiskThread, fd: int)
     assert data == b"\xff" + b"bc" + bytes(6) + b"\xff"
 
 
-def test_what_cannot_be_read_is_zeros_and_no_error(thread: DiskThread) -> None:
-    """It fails its checksum, and only whoever wanted it has to care."""
+def test_what_cannot_be_read_is_zeros_and_told(thread: DiskThread) -> None:
+    """Only whoever wanted it has to care; zeros that were not read prove nothing."""
     data = bytearray(b"\xff" * 10)
     thread.read(-1, data, 2, 4, 0)
     assert done(thread) == 0
@@ -143,16 +143,24 @@ def test_a_read_that_fails_is_told_apart_from_a_file_that_ends_early(
     thread: DiskThread, fd: int, tmp_path: Path
 ) -> None:
     back = bytearray(b"old!")
-    thread.read(fd, back, 0, 4, 0)
-    assert (done(thread), thread.read_error, back) == (0, 0, bytearray(4))
+    first = thread.read(fd, back, 0, 4, 0)
+    assert (done(thread), thread.read_error(first), back) == (0, 0, bytearray(4))
     directory = os.open(tmp_path, os.O_RDONLY)
     try:
-        thread.read(directory, back, 0, 4, 0)
-        assert (done(thread), thread.read_error) == (0, errno.EISDIR)
+        first = thread.read(directory, back, 0, 4, 0)
+        assert (done(thread), thread.read_error(first)) == (0, errno.EISDIR)
     finally:
         os.close(directory)
-    thread.sync(fd)
-    assert (done(thread), thread.read_error) == (0, 0)
+
+
+def test_each_read_of_a_job_has_an_error_of_its_own(thread: DiskThread, fd: int) -> None:
+    os.pwrite(fd, b"good", 0)
+    back = bytearray(12)
+    steps = [thread.read(number, back, place, 4, 0) for place, number in enumerate((fd, -1, fd))]
+    assert done(thread) == 0
+    assert [thread.read_error(step) for step in steps] == [0, errno.EBADF, 0]
+    steps = [thread.read(fd, back, 0, 4, 0)]
+    assert done(thread) == 0 and thread.read_error(steps[0]) == 0, "the next job is judged by itself"
 
 
 def test_what_it_does_is_counted_and_syncs_are_timed(thread: DiskThread, fd: int) -> None:

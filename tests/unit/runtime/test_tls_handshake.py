@@ -1,4 +1,4 @@
-"""TLS handshakes on a pump: slow, false or many at once, and whose certificate it was."""
+"""TLS handshakes on a transport: slow, false or many at once, and whose certificate it was."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from leveret.runtime import tls_pump
-from leveret.runtime.network import Listener, Switchboard
-from leveret.runtime.tls_pump import TlsDoor, TlsPump
+from leveret.runtime import tls_transport
+from leveret.runtime.listener import Listener
+from leveret.runtime.network import SocketHub
+from leveret.runtime.tls_transport import TlsDoor, TlsTransport
 from tests.conformance.authority import Authority
 from tests.unit.runtime.endpoints import run, until
 from tests.unit.runtime.tls_pairs import Doors
@@ -23,7 +24,7 @@ from tests.unit.runtime.tls_pairs import Doors
 
 
 def test_a_handshake_has_a_deadline(doors: Doors, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
-    monkeypatch.setattr(tls_pump, "HANDSHAKE_DEADLINE_S", 0.1)
+    monkeypatch.setattr(tls_transport, "HANDSHAKE_DEADLINE_S", 0.1)
 
     async def test() -> None:
         async with doors.stranger() as pair:
@@ -36,7 +37,7 @@ def test_a_handshake_has_a_deadline(doors: Doors, monkeypatch: pytest.MonkeyPatc
 
 
 def test_octet_by_octet_is_too_slow_and_disturbs_nobody(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tls_pump, "HANDSHAKE_DEADLINE_S", 0.3)
+    monkeypatch.setattr(tls_transport, "HANDSHAKE_DEADLINE_S", 0.3)
 
     async def test() -> None:
         async with doors.stranger() as slow, doors.connected() as other:
@@ -59,7 +60,7 @@ def test_octet_by_octet_is_too_slow_and_disturbs_nobody(doors: Doors, monkeypatc
 
 
 def test_a_handshake_that_was_made_has_no_deadline_any_more(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tls_pump, "HANDSHAKE_DEADLINE_S", 0.1)
+    monkeypatch.setattr(tls_transport, "HANDSHAKE_DEADLINE_S", 0.1)
 
     async def test() -> None:
         async with doors.connected() as pair:
@@ -84,7 +85,7 @@ def test_what_is_no_tls_is_refused_and_logged(
     doors: Doors, octets: bytes, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logged: list[dict[str, Any]] = []
-    monkeypatch.setattr(tls_pump.log, "info", lambda event, **more: logged.append({"event": event, **more}))
+    monkeypatch.setattr(tls_transport.log, "info", lambda event, **more: logged.append({"event": event, **more}))
 
     async def test() -> None:
         async with doors.stranger() as pair:
@@ -110,7 +111,7 @@ def test_one_who_leaves_in_his_handshake_is_forgotten(doors: Doors) -> None:
             pair.client.sock.send(pair.client.outgoing.read()[:50])
             pair.client.sock.close()
             await until(lambda: pair.endpoint.losses == ["closed by peer"])
-            assert pair.board.open_pumps == 0
+            assert pair.board.descriptors.used == 0
 
     run(test)
 
@@ -121,8 +122,8 @@ def test_one_who_is_dropped_while_he_waits_for_his_turn(doors: Doors) -> None:
             with pytest.raises(ssl.SSLWantReadError):
                 pair.client.ssl.do_handshake()
             await pair.client.send_sealed()
-            pair.pump._readable()
-            pair.pump.abort("enough")
+            pair.transport._readable()
+            pair.transport.abort("enough")
             await asyncio.sleep(0.02)
             assert pair.endpoint.losses == ["enough"]
 
@@ -131,7 +132,7 @@ def test_one_who_is_dropped_while_he_waits_for_his_turn(doors: Doors) -> None:
 
 def test_a_crowd_of_handshakes_leaves_others_their_turns(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each turn of the loop makes one handshake here, and others run in between."""
-    monkeypatch.setattr(tls_pump, "HANDSHAKE_TURN_S", 0.0)
+    monkeypatch.setattr(tls_transport, "HANDSHAKE_TURN_S", 0.0)
     order: list[str] = []
 
     class Slow:
@@ -183,9 +184,9 @@ def test_a_verified_certificate_is_known_afterwards(doors: Doors, authority: Aut
 
     async def test() -> None:
         async with doors.connected() as pair:
-            await until(lambda: pair.pump.tls)
-            assert pair.pump.tls is not None
-            assert pair.pump.tls.certificate_subject == "CN=ann"
+            await until(lambda: pair.transport.tls)
+            assert pair.transport.tls is not None
+            assert pair.transport.tls.certificate_subject == "CN=ann"
 
     run(test)
 
@@ -194,7 +195,7 @@ def test_a_false_certificate_is_refused_with_its_reason(
     doors: Doors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logged: list[str] = []
-    monkeypatch.setattr(tls_pump.log, "info", lambda event, **more: logged.append(more["reason"]))
+    monkeypatch.setattr(tls_transport.log, "info", lambda event, **more: logged.append(more["reason"]))
     doors.context.load_cert_chain(*Authority(tmp_path).client("ann", "ann"))
 
     async def test() -> None:
@@ -204,7 +205,7 @@ def test_a_false_certificate_is_refused_with_its_reason(
                 await pair.client.read(1)
             pair.client.sock.close()
             await until(lambda: pair.endpoint.losses)
-            assert pair.pump.tls is None
+            assert pair.transport.tls is None
 
     run(test)
     assert logged == ["the client's certificate is refused: unable to get local issuer certificate"]
@@ -213,11 +214,11 @@ def test_a_false_certificate_is_refused_with_its_reason(
 def test_a_listener_makes_pumps_of_this_kind(doors: Doors) -> None:
     async def test() -> None:
         loop = asyncio.get_running_loop()
-        board, accepted = Switchboard(loop), []
+        board, accepted = SocketHub(loop), []
         listener = Listener(board, "127.0.0.1", 0, accepted.append, TlsDoor(loop, doors.certificates))
         with socket.create_connection((listener.host, listener.port)) as client:
             await until(lambda: accepted)
-            assert isinstance(accepted[0], TlsPump)
+            assert isinstance(accepted[0], TlsTransport)
             assert accepted[0].peer == client.getsockname()
         accepted[0].abort("over")
         listener.close()

@@ -1,4 +1,5 @@
-"""What tests of TLS on pumps share: a pump on one end, on the other a client whose TLS the test has in its hands."""
+"""What tests of TLS on transports share: a transport on one end, on the other a client whose TLS the test has in its
+hands."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from leveret.runtime.network import Switchboard
+from leveret.runtime.network import SocketHub
 from leveret.runtime.tls import ServerCertificates, TlsOptions
-from leveret.runtime.tls_pump import TlsDoor, TlsPump
+from leveret.runtime.tls_transport import TlsDoor, TlsTransport
 from tests.conformance.authority import Authority
 from tests.unit.runtime.endpoints import Recorder
 
@@ -67,16 +68,16 @@ class TlsClient:
 
 
 class Pair:
-    """A pump on one end, a client on the other."""
+    """A transport on one end, a client on the other."""
 
-    def __init__(self, board: Switchboard, pump: TlsPump, endpoint: Recorder, client: TlsClient) -> None:
+    def __init__(self, board: SocketHub, transport: TlsTransport, endpoint: Recorder, client: TlsClient) -> None:
         self.board = board
-        self.pump = pump
+        self.transport = transport
         self.endpoint = endpoint
         self.client = client
 
     def write(self, octets: bytes) -> None:
-        self.endpoint.outbox.write(octets)
+        self.endpoint.write_buffer.write(octets)
         self.board.kick()
 
 
@@ -98,19 +99,19 @@ class Doors:
     async def stranger(self, send_buffer: int | None = None) -> AsyncIterator[Pair]:
         """The handshake is still to come."""
         loop = asyncio.get_running_loop()
-        board = Switchboard(loop)
+        board = SocketHub(loop)
         self.door = TlsDoor(loop, self.certificates)
         ours, theirs = socket.socketpair()
         if send_buffer is not None:
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         ours.setblocking(False)
         theirs.setblocking(False)
-        pump, endpoint = self.door(board, ours, ("peer", 1)), Recorder(board)
-        assert isinstance(pump, TlsPump)
-        pump.start(endpoint)
+        transport, endpoint = self.door(board, ours, ("peer", 1)), Recorder(board)
+        assert isinstance(transport, TlsTransport)
+        transport.start(endpoint)
         with theirs:
-            yield Pair(board, pump, endpoint, TlsClient(theirs, self.context))
-            pump.abort("the test is over")
+            yield Pair(board, transport, endpoint, TlsClient(theirs, self.context))
+            transport.abort("the test is over")
 
     @asynccontextmanager
     async def connected(self, send_buffer: int | None = None) -> AsyncIterator[Pair]:

@@ -26,7 +26,7 @@ def client(scene: Scene) -> RawClient:
 
 def desk_of(node: Any, number: int = 1) -> Any:
     (session,) = node.broker.connections.values()
-    return session.desks[number]
+    return session.channel_sessions[number]
 
 
 def armed(scene: Scene) -> bool:
@@ -83,9 +83,9 @@ def test_a_closed_channel_is_freed_at_once_with_its_clock(scene: Scene, client: 
     gc.collect()
     gc.disable()
     try:
-        desk = scene.broker.call(lambda node: weakref.ref(desk_of(node)))
+        channel_session = scene.broker.call(lambda node: weakref.ref(desk_of(node)))
         client.call(1, "channel.close")
-        eventually(lambda: scene.broker.call(lambda node: desk()) is None, "the channel is freed", 2.0)
+        eventually(lambda: scene.broker.call(lambda node: channel_session()) is None, "the channel is freed", 2.0)
     finally:
         gc.enable()
 
@@ -127,7 +127,7 @@ def test_a_mistake_in_the_clock_ends_only_its_connection(scene: Scene, client: R
 
     def break_it(node: Any) -> None:
         for session in node.broker.connections.values():
-            timeouts = session.desks[1].ack_timeouts
+            timeouts = session.channel_sessions[1].ack_timeouts
             if timeouts is not None:
                 timeouts._watch = Broken()
 

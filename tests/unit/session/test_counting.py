@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leveret.broker.statistics.totals import Totals
+from leveret.operations.statistics.totals import Totals
 from tests.unit.session.clients import Scene, eventually
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from leveret import __version__
-from leveret.broker import login as login_module
+from leveret.auth import login as login_module
+from leveret.broker.product_name import RABBITMQ_VERSION, Announced
 from leveret.catalog import commands
 from leveret.catalog.records import Vhost
 from leveret.session.handshake import server_properties
@@ -20,7 +21,7 @@ REFUSED = "ACCESS_REFUSED - Login was refused using authentication mechanism PLA
 
 
 def test_guest_from_elsewhere_is_refused_before_the_password_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leveret.broker.login.is_loopback", lambda host: False)
+    monkeypatch.setattr("leveret.auth.login.is_loopback", lambda host: False)
     with running_scene() as scene:
         client = scene.stranger()
         client.start()
@@ -31,8 +32,9 @@ def test_guest_from_elsewhere_is_refused_before_the_password_is_looked_at(monkey
 
 
 def test_the_server_says_what_it_is_and_can() -> None:
-    properties = server_properties("my cluster")
-    assert (properties["product"], properties["version"]) == ("Leveret", __version__)
+    properties = server_properties(Announced(), "my cluster")
+    assert (properties["product"], properties["version"]) == ("RabbitMQ", RABBITMQ_VERSION)
+    assert properties["leveret_version"] == __version__
     assert properties["cluster_name"] == "my cluster"
     assert properties["platform"].startswith("Python 3.")
     assert properties["capabilities"] == {

@@ -15,8 +15,10 @@ from tests.conformance.raw_client import RawClient
 
 def watch(node: Node) -> list[weakref.ref[object]]:
     sessions = list(node._sessions.values())
-    desks = [desk for session in sessions for desk in session.desks.values()]
-    return [weakref.ref(thing) for thing in (*sessions, *desks)]
+    channel_sessions = [
+        channel_session for session in sessions for channel_session in session.channel_sessions.values()
+    ]
+    return [weakref.ref(thing) for thing in (*sessions, *channel_sessions)]
 
 
 def count_alive(broker: Broker, watched: list[weakref.ref[object]]) -> int:

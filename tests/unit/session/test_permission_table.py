@@ -10,7 +10,7 @@ NAMES = {spec.class_id << 16 | spec.method_id: name for name, spec in METHODS.it
 # Which no client of the tests sends.
 NAMES[30 << 16 | 10] = "access.request"
 
-# What the data plane handles itself (core/connection.py).
+# What the data plane handles itself (core/connection/connection.py).
 IN_THE_DATA_PLANE = {"basic.publish", "basic.ack", "basic.nack", "basic.reject"}
 
 

@@ -9,6 +9,7 @@ import pytest
 from leveret.catalog import commands
 from leveret.catalog.records import Permission, Vhost
 from tests.conformance.raw_client import RawClient
+from tests.unit.catalog.naming import all_but
 from tests.unit.session.clients import PASSWORD, Scene
 
 
@@ -56,10 +57,6 @@ def grant(scene: Scene, **patterns: str) -> None:
     """Gives ann everything but what is named."""
     everything = {"configure": ".*", "write": ".*", "read": ".*"}
     scene.apply(commands.PutPermission(Permission("ann", "/", **{**everything, **patterns})))
-
-
-def all_but(name: str) -> str:
-    return f"^(?!{name}$)"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.method} without {case.kind} on {case.name}")

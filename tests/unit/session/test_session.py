@@ -148,7 +148,7 @@ def test_everything_a_connection_had_is_forgotten(scene: Scene) -> None:
 
 
 def test_a_mistake_of_ours_ends_the_one_connection_with_541(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stumble(desk: Any, method: Any) -> None:
+    def stumble(channel_session: Any, method: Any) -> None:
         raise ZeroDivisionError("a mistake")
 
     monkeypatch.setitem(session_module.CHANNEL_HANDLERS, QueuePurge.METHOD, stumble)
@@ -220,7 +220,7 @@ def test_many_control_methods_in_one_chunk_are_answered_in_order(scene: Scene) -
 def test_one_who_asks_much_gives_others_their_turn(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     handled = []
 
-    def purge(desk: Any, method: QueuePurge) -> None:
+    def purge(channel_session: Any, method: QueuePurge) -> None:
         handled.append(method.queue)
 
     monkeypatch.setitem(session_module.CHANNEL_HANDLERS, QueuePurge.METHOD, purge)
@@ -243,7 +243,7 @@ def test_one_who_asks_much_gives_others_their_turn(scene: Scene, monkeypatch: py
 
 
 def pending_max(scene: Scene) -> int:
-    return scene.broker.call(lambda node: max(session.outbox.pending() for session in node._sessions.values()))
+    return scene.broker.call(lambda node: max(session.write_buffer.pending() for session in node._sessions.values()))
 
 
 def flood(client: RawClient, chunk: bytes, octets: int) -> int:
@@ -261,9 +261,9 @@ def flood(client: RawClient, chunk: bytes, octets: int) -> int:
 
 
 def test_deliveries_to_one_who_does_not_read_stop_and_others_get_them(scene: Scene) -> None:
-    sleeper, producer = scene.connect(), scene.connect()
+    timer, producer = scene.connect(), scene.connect()
     producer.call(1, "queue.declare", queue="q")
-    sleeper.call(1, "basic.consume", queue="q", no_ack=True)
+    timer.call(1, "basic.consume", queue="q", no_ack=True)
     for _ in range(100):
         producer.publish(1, "", "q", bytes(100_000))
     producer.call(1, "basic.qos", prefetch_count=0)

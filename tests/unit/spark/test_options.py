@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from leveret.spark.broker import Broker
+from leveret.spark.broker_client import Broker
 from leveret.spark.errors import InvalidOption
 from leveret.spark.options import ANY, READ, SPECS, WRITE, find_password, read_options
 

@@ -11,14 +11,17 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from leveret.core.batch import Batch
-from leveret.core.journal import Journal
-from leveret.core.records import sealed
-from leveret.core.segment import Segment
+from leveret.core.log.batch import Batch
+from leveret.core.log.journal import Journal
+from leveret.core.log.records import sealed
+from leveret.core.log.segment import Segment
 from leveret.core.stream.cursor import Cursor
 from leveret.core.stream.log import Snapshot, StreamLog
 from leveret.storage.damage import DamageReport
 from leveret.storage.layout import Layout
+from leveret.storage.quarantine import Quarantine
+from leveret.storage.reconcile import open_manifest
+from leveret.storage.stream.opener import Opened
 from leveret.storage.streams import Streams
 
 T = TypeVar("T")
@@ -159,6 +162,7 @@ class StreamBench:
         self.loop = asyncio.new_event_loop()
         self.tasks: set[asyncio.Task[None]] = set()
         self.failures: list[str] = []
+        self.shortages: list[tuple[str, OSError]] = []
         # What is safe: the content of every segment that has a name on disk, as of the last sync.
         self.durable: dict[Path, bytes] = {}
         # Segments with something that was written and not synced.
@@ -168,18 +172,29 @@ class StreamBench:
 
     # ---- a broker's life
 
-    def open(self) -> None:
-        """A start: recovers whatever is there."""
+    def open(self, log_next: int = 0) -> None:
+        """A start: recovers whatever is there, beside a log that goes on with this sequence."""
         journal_segment = Segment(1, 1, None, HEAD_BYTES)
         self.journal = Journal({1: journal_segment}, 1 << 40, lambda urgent=True: None)
         self.journal.use_segment(journal_segment)
-        self.streams = Streams(self.layout, SALT, self.journal)
+        self.report = DamageReport(self.layout)
+        self.manifest = open_manifest(self.layout, SALT, self.report)
+        self.streams = Streams(self.layout, SALT, self.journal, self.manifest)
         self.streams.now_ms = lambda: self.now
         self.log: StreamLog = self.streams.create(STREAM_ID)
         self.log.segment_bytes = self.segment_bytes
-        self.report = DamageReport(self.layout)
-        self.streams.recover(self.report)
-        self.streams.start(self.loop, InlineFiles(), self._run, lambda: None, self.failures.append)  # type: ignore[arg-type]
+        self.streams.recover(self.report, log_next)
+        self.manifest.record()
+        self.quarantine = Quarantine(self.layout)
+        self.streams.start(
+            self.loop,
+            InlineFiles(),  # type: ignore[arg-type]
+            self.quarantine,
+            self._run,
+            lambda: None,
+            lambda what, error: self.shortages.append((what, error)),
+            self.failures.append,
+        )
         # What recovery found counts as safe.
         self.unsynced.clear()
         self.durable = {path: path.read_bytes() for path in self.files()}
@@ -216,6 +231,7 @@ class StreamBench:
             task.cancel()
         self.loop.run_until_complete(asyncio.sleep(0))
         self.streams.close()
+        self.manifest.close()
 
     def restart(self) -> None:
         self.die()
@@ -253,10 +269,21 @@ class StreamBench:
             self.sync(batch)
         return batch
 
+    def open_files(self) -> Opened:
+        """Has the files made and opened that the next batch needs."""
+        done: list[Opened] = []
+        wanted = [segment for stream in self.journal.beside for segment in stream.unwritten_segments()]
+        self.streams.open(self.streams.closed_of(wanted, len(wanted)), True, done.append)
+        self.wait(lambda: bool(done), "the files")
+        return done[0]
+
     def write(self) -> Batch:
+        opened = self.open_files()
+        assert opened.error is None, opened.error
         batch: Batch = self.journal.take_batch()
         job = Job()
-        self.streams.add_parts(job, batch.beside)  # type: ignore[arg-type]
+        pieces = [(part, *piece) for part in batch.beside for piece in part.pieces]
+        self.streams.add_pieces(job, pieces)  # type: ignore[arg-type]
         job.perform()
         self.unsynced |= {segment.path for part in batch.beside for segment, *_ in part.pieces}
         self.journal.batch_written(batch)

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from leveret.core.message import new_message
-from leveret.core.properties import parse_properties
+from leveret.core.codec.message import new_message
+from leveret.core.codec.properties import parse_properties
 from leveret.storage.store import Store, StoreSettings
 
 LARGE = bytes(9 << 20)
@@ -19,7 +19,7 @@ def opened(root: Path) -> Store:
 def test_pages_of_transient_messages_count(tmp_path: Path) -> None:
     store = opened(tmp_path)
     assert not store.is_congested
-    store.shelf.pager.page(new_message(b"", b"q", parse_properties(b"\x00\x00"), LARGE))
+    store.paging_context.pager.page(new_message(b"", b"q", parse_properties(b"\x00\x00"), LARGE))
     assert not store.journal.congested
     assert store.is_congested
     store.abandon()

@@ -10,6 +10,8 @@ import pika
 import pytest
 
 from leveret.node.node import Node
+from leveret.operations.statistics.views import queue_sizes
+from leveret.storage.quarantine import DAMAGED, read_list
 from leveret.testing import Broker
 
 
@@ -62,8 +64,15 @@ def test_what_is_left_is_delivered(tmp_path: Path, caplog: pytest.LogCaptureFixt
     path = damage(tmp_path, b"the second")
     with Broker(settings(tmp_path)) as broker, caplog.at_level(logging.ERROR, "leveret"):
         assert get_all(broker) == [b"one", b"three"]
+        assert broker.call(lambda node: node.store.read_totals().quarantined) == 1
+        sizes = broker.call(lambda node: queue_sizes(node.broker.vhosts["/"].queues[b"orders"], 0))
+        assert sizes["messages_quarantined"] == 1
     (record,) = caplog.records
-    assert "a message cannot be read and is lost" in record.message and path.name in record.message
+    assert "a message cannot be read and is given up" in record.message and path.name in record.message
+    (line,) = read_list(tmp_path / "quarantine" / "given-up.jsonl")
+    assert (line.queue, line.position, line.reason) == ("orders in vhost /", 2, DAMAGED)
+    (kept,) = tmp_path.rglob(path.name)
+    assert b"he second" in kept.read_bytes()[line.offset : line.offset + line.length], "the file is kept"
 
 
 @pytest.mark.timeout(30)
@@ -75,9 +84,34 @@ def test_a_get_is_answered_when_nothing_is_left(tmp_path: Path) -> None:
         assert broker.call(lambda node: node.broker.vhosts["/"].queues[b"orders"].ready_count()) == 0
 
 
+@pytest.mark.timeout(60)
+def test_nothing_is_given_up_before_that_is_written_down(tmp_path: Path) -> None:
+    """While the list cannot be written the message stays where it is, also over a start; other queues go on."""
+    publish(tmp_path, b"the first", b"the second")
+    damage(tmp_path, b"the first")
+    path = tmp_path / "quarantine" / "given-up.jsonl"
+    with Broker(settings(tmp_path)) as broker:
+        path.mkdir()
+        shortages: list[tuple[str, OSError]] = []
+        broker.call(lambda node: setattr(node.store, "on_shortage", lambda *told: shortages.append(told)))
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        channel = connection.channel()
+        channel.basic_consume("orders", lambda *_: pytest.fail("a message overtook one that is not given up"))
+        connection.process_data_events(1)
+        assert broker.call(lambda node: node.broker.vhosts["/"].queues[b"orders"].ready_count()) == 2
+        assert shortages and "writing down" in shortages[0][0]
+        connection.close()
+    path.rmdir()
+    with Broker(settings(tmp_path)) as broker:
+        assert get_all(broker) == [b"the second"]
+    assert len(read_list(path)) == 1
+
+
 def read_from_a_directory(node: Node, root: Path) -> None:
     """From now on every read of a segment fails as it would on a broken disk."""
-    node.store._files.reader = lambda segment: os.open(root, os.O_RDONLY)  # type: ignore[method-assign]
+    files = node.store._files
+    files.hold_reader = lambda segment: os.open(root, os.O_RDONLY)  # type: ignore[method-assign]
+    files.release_reader = lambda number: None  # type: ignore[method-assign]
 
 
 @pytest.mark.timeout(30)

@@ -11,8 +11,9 @@ import pytest
 
 from leveret.catalog.commands import DeclareQueue, DeleteQueue, decode_command, encode_command
 from leveret.catalog.records import QueueRecord
-from leveret.core.records import checked_length, command_record, sealed
-from leveret.core.scan import Scan
+from leveret.core.log.record_check import checked_length
+from leveret.core.log.records import command_record, sealed
+from leveret.core.log.scan import Scan
 from leveret.errors import StartupError
 from leveret.storage.file_head import CATALOG, file_salt
 from leveret.storage.inspect import Inspection, NotADataDirectory

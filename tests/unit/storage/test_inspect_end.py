@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from leveret.core.delays import first_at
-from leveret.core.message import Message
+from leveret.core.codec.message import Message
+from leveret.core.queue.delays import first_at
 from leveret.storage.catalog_log import CatalogLog
+from leveret.storage.file_head import SEGMENT, encode_head
 from leveret.storage.inspect import Inspection
 from leveret.storage.inspect_report import KnownIds, Report
 from leveret.storage.layout import Layout, write_format
@@ -124,7 +125,7 @@ def test_a_segment_without_one_good_record(log: Log) -> None:
     log.batch(b"1")
     log.save()
     path = log.layout.segment(2)
-    path.write_bytes(log.layout.segment(1).read_bytes()[:64] + b"never a record")
+    path.write_bytes(encode_head(SEGMENT, 2, SALT) + b"never a record")
     report = compared(log)
     assert report.messages == 1 and notes(report, "0000000002.segment: there is not one good record in it")
     assert (log.layout.quarantine / path.name).exists(), "the start kept a copy"

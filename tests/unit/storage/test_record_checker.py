@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leveret.core.records import command_record, sealed
+from leveret.core.log.records import command_record, sealed
 from leveret.runtime.disk_thread import DiskThread
 from leveret.storage.record_checker import RecordChecker
 
@@ -28,7 +28,7 @@ def checked(tmp_path: Path, octets: bytes, size: int | None = None, salt: int = 
         thread.prepare(buffer, 8, size, salt)
         thread.submit()
         assert select.select([thread.done_fd], [], [], 10)[0]
-        assert thread.finish() == 0 and thread.read_error == 0
+        assert thread.finish() == 0 and thread.read_error(0) == 0
         assert bytes(buffer[8:]) == octets[:size].ljust(size, b"\0"), "what was read is not touched"
         return int.from_bytes(buffer[:8], "big") - 8
     finally:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from leveret.core.records import checked_length
+from leveret.core.log.record_check import checked_length
 from leveret.storage import recovery
 from leveret.storage.damage import DamageReport
 from leveret.storage.file_head import HEAD_BYTES, SEGMENT, encode_head, file_salt
 from leveret.storage.layout import Layout
+from leveret.storage.reconcile import open_manifest
 from leveret.storage.recovery import RecoveredLog, Recovery, finish_books
 from tests.unit.core.fake_disk import FakeDisk, persistent
 
@@ -25,7 +26,7 @@ class Log(FakeDisk):
         super().__init__(segment_bytes)
         self.layout = Layout(root)
         self.layout.make()
-        self.queue_ledger = self.ledger(QUEUE)
+        self.queue_ledger = self.queue_log(QUEUE)
         self._position = 0
         # Where the image of each segment ended before the batch that was written last.
         self.ends: dict[int, int] = {}
@@ -56,7 +57,7 @@ class Log(FakeDisk):
 
     def recover(self) -> tuple[RecoveredLog, DamageReport]:
         report = DamageReport(self.layout)
-        recovered = Recovery(self.layout, SALT, report).run()
+        recovered = Recovery(self.layout, SALT, report, open_manifest(self.layout, SALT, report)).run()
         finish_books(recovered, {QUEUE})
         return recovered, report
 

@@ -6,7 +6,8 @@ import os
 import select
 from pathlib import Path
 
-from leveret.core.records import checked_length, command_record, sealed
+from leveret.core.log.record_check import checked_length
+from leveret.core.log.records import command_record, sealed
 from leveret.runtime.disk_thread import DiskThread
 from leveret.storage.sealer import Sealer
 

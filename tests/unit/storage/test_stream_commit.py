@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from leveret.core.batch import Publisher
+from leveret.core.log.batch import Publisher
 from leveret.core.stream.log import StreamLog
 from leveret.core.stream.queue import StreamQueue
 from leveret.storage import committer

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from leveret.storage.stream import files as stream_files
+from leveret.storage.stream import opener as stream_opener
 from tests.unit.storage.stream_bench import Reader, StreamBench
 
 Make = Callable[..., StreamBench]
@@ -58,59 +59,93 @@ def test_what_was_read_is_let_go_when_it_is_deleted(make_bench: Make) -> None:
     assert bench.files() == [] and held_by_nobody(bench) == []
 
 
-def test_a_segment_that_could_not_be_made_is_tried_again(make_bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk for a moment: the old segment grows on, then all is as before."""
+def no_space(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_files_that_cannot_be_made_are_made_later(make_bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk for a moment, for a stream's first file and for others: what is appended waits, and all is well."""
     bench = make_bench(4096)
-    bench.append(b"first")
-    bench.commit()
-
-    def no_space(fd: int, data: bytes) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     with monkeypatch.context() as patched:
         patched.setattr(stream_files, "write_all", no_space)
         for _ in range(10):
             bench.append(b"x" * 1000)
-            bench.commit()
-    assert len(bench.log.segments) == 1
-    # After a while, not with each message.
-    bench.append(b"x" * 1_100_000)
-    for _ in range(20):
-        bench.append(b"x" * 1000)
-        bench.commit()
-    assert len(bench.log.segments) > 2
-    assert [message.offset for message in bench.read_all()] == list(range(32))
+        assert len(bench.log.segments) > 2
+        for _ in range(2):
+            opened = bench.open_files()
+            assert opened.shortage is not None and not opened.made
+            assert bench.files() == [], "nothing is left where the next try needs the name"
+    bench.commit()
+    assert len(bench.files()) == len(bench.log.segments)
+    assert [message.offset for message in bench.read_all()] == list(range(10))
     bench.restart()
-    assert [message.offset for message in bench.read_all()] == list(range(32))
+    assert [message.offset for message in bench.read_all()] == list(range(10))
     assert not bench.report.found and not bench.failures
 
 
-def test_a_first_segment_that_cannot_be_made_is_the_end(make_bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_made_off_the_loop_and_only_when_they_are_needed(make_bench: Make) -> None:
     bench = make_bench(4096)
-
-    def broken(fd: int, data: bytes) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(stream_files, "write_all", broken)
-    with pytest.raises(OSError, match="Input/output"):
-        bench.append(b"first")
-    assert len(bench.failures) == 1
-    assert bench.files() == []
+    for _ in range(10):
+        bench.append(b"x" * 1000)
+    assert len(bench.log.segments) > 2 and not (bench.layout.streams / "0000000007").exists()
+    assert bench.streams.lacks_files
+    bench.open_files()
+    assert len(bench.files()) == len(bench.log.segments) and not bench.streams.lacks_files
 
 
-def test_the_names_of_new_files_are_synced_with_the_batch(make_bench: Make) -> None:
+def test_new_names_are_synced_before_anything_is_written(make_bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With fsync: fdatasync need not sync the names in a directory."""
     bench = make_bench(4096)
+    synced: list[str] = []
+
+    def sync(fd: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+
+    monkeypatch.setattr(os, "fsync", sync)
     bench.append(b"first")
-    files = bench.streams._files
-    fds = files.take_new_names(bench.log.segment)
-    assert {os.readlink(f"/proc/self/fd/{fd}") for fd in fds} == {
-        str(bench.layout.streams),
-        str(bench.layout.streams / "0000000007"),
-    }
-    assert files.take_new_names(bench.log.segment) == []
+    bench.open_files()
+    streams = bench.layout.streams
+    assert set(synced) == {str(streams), str(streams / "0000000007")}
+    synced.clear()
+    bench.commit()
     for _ in range(5):
         bench.append(b"x" * 1000)
-    assert len(files.take_new_names(bench.log.segment)) == 1
+    bench.open_files()
+    assert synced == [str(streams / "0000000007")]
+
+
+def test_names_that_could_not_be_synced_are_synced_later(make_bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is there, and is not written to before its name is safe."""
+    bench = make_bench(4096)
+    bench.append(b"first")
+    with monkeypatch.context() as patched:
+        patched.setattr(stream_opener, "sync_directory", no_space)
+        opened = bench.open_files()
+    assert opened.shortage is not None and len(bench.files()) == 1
+    assert bench.streams.lacks_files
+    assert bench.open_files().error is None and not bench.streams.lacks_files
+    bench.commit()
+    assert [message.body for message in bench.read_all()] == [b"first"]
+
+
+def test_a_sync_of_names_that_fails_is_no_shortage(make_bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the error is called: a second sync would seem to succeed."""
+    bench = make_bench(4096)
+    bench.append(b"first")
+    monkeypatch.setattr(os, "fsync", no_space)
+    opened = bench.open_files()
+    assert isinstance(opened.error, OSError) and opened.shortage is None
+
+
+def test_a_stream_that_is_deleted_gets_no_files_any_more(make_bench: Make) -> None:
+    bench = make_bench(4096)
+    bench.append(b"first")
+    bench.log.close()
+    bench.streams.remove(bench.log)
+    bench.settle()
+    assert not bench.streams.lacks_files
+    bench.commit()
+    assert list(bench.layout.streams.iterdir()) == []
 
 
 def test_a_damaged_segment_goes_into_quarantine(make_bench: Make) -> None:
@@ -149,8 +184,28 @@ def test_a_disk_that_cannot_be_read_is_the_end(make_bench: Make, tmp_path: Path)
     bench.append(b"x" * 500)
     bench.commit()
     # A directory cannot be read like a file.
-    bench.streams._files._readers[bench.log.segment] = os.open(tmp_path, os.O_RDONLY)
+    bench.streams._files._readers.hold(bench.log.segment, tmp_path)
     reader = Reader(bench, 0)
     reader.take()
     bench.wait(lambda: bool(bench.failures))
     assert "cannot be read" in bench.failures[0] and reader.got == []
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])
+def test_a_directory_that_cannot_be_deleted_waits_for_the_next_start(
+    make_bench: Make, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """The stream is gone for everybody; its files are no reason to end."""
+    bench = make_bench(4096)
+    bench.append(b"x")
+    bench.commit()
+
+    def failing(path: Path) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stream_files.shutil, "rmtree", failing)
+        bench.streams._files.remove_stream(bench.log.id)
+    assert bench.files() != []
+    bench.streams._remove_unknown(bench.log.id)
+    assert bench.files() == []

@@ -13,7 +13,7 @@ import pytest
 from leveret.storage.inspect_report import KnownIds, Report
 from leveret.storage.layout import Layout
 from leveret.storage.stream.inspect import StreamsInspection
-from leveret.storage.stream.survey import LOST_END, LOST_SEGMENT, MISSING_SEGMENT
+from leveret.storage.stream.survey import LOST_END, LOST_SEGMENT
 from tests.unit.storage.stream_bench import ENTRY, SALT, STREAM_ID, TRACK, StreamBench, records_in
 
 KNOWN = KnownIds(set(), set(), STREAM_ID + 1, {STREAM_ID})
@@ -192,7 +192,7 @@ def test_lost_and_missing_segments(bench: StreamBench) -> None:
     assert places(report) == [(second.name, LOST_SEGMENT)]
     second.unlink()
     _, report = inspected(bench.layout)
-    assert places(report) == [(second.name, MISSING_SEGMENT)]
+    assert places(report) == [(second.name, "the segment is missing: it held the messages from offset 36 up to 71")]
     assert f"{INDEX.format(2)}: left over from a crash; the next start removes it" in report.notes
     last.unlink()
     assert first.exists()
@@ -204,10 +204,10 @@ def test_a_missing_last_segment_is_known_by_its_index(bench: StreamBench) -> Non
     last = bench.files()[-1]
     last.unlink()
     inspection, report = inspected(bench.layout)
-    assert places(report) == [(last.name, MISSING_SEGMENT)]
+    assert places(report) == [(last.name, "the segment is missing: what it held is not known")]
     assert inspection.contents(STREAM_ID).next_offset == 100
     bench.open()
-    assert [(damage.path, damage.what) for damage in bench.report.found] == [(last, MISSING_SEGMENT)]
+    assert bench.report.found == report.damages
     assert not last.with_suffix(".index").exists()
     assert bench.append(b"its offsets are not given again") == 100
     bench.commit()
@@ -385,6 +385,7 @@ def test_streams_that_the_catalog_does_not_know(bench: StreamBench) -> None:
 def test_a_stream_whose_declaration_a_crash_undid(bench: StreamBench) -> None:
     """Its file is made before the catalog has it, and has no record before that."""
     bench.append(b"never written")
+    bench.open_files()
     nothing = KnownIds(set(), set(), STREAM_ID)
     inspection, report = inspected(bench.layout, nothing)
     assert len(bench.files()) == 1 and inspection.lost(nothing, False) == set()

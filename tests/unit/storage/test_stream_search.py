@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leveret.core.records import command_record, sealed
+from leveret.core.log.records import command_record, sealed
 from leveret.storage.stream import search as stream_search
 from leveret.storage.stream.search import claimed_length, find_next_record
 

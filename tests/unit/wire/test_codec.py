@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from leveret.core.tables import encode_table
-from leveret.core.wording import shown_octets
+from leveret.core.codec.tables import encode_table
+from leveret.core.codec.wording import shown_octets
 from leveret.errors import HardError
 from leveret.wire.access_methods import AccessRequest, AccessRequestOk
 from leveret.wire.basic_methods import BasicAck, BasicConsume, BasicDeliver, BasicGetEmpty, BasicPublish, BasicReturn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leveret.core.tables import encode_table
+from leveret.core.codec.tables import encode_table
 from leveret.errors import HardError
 from leveret.wire.limits import SASL_RESPONSE_BYTES_MAX
 from leveret.wire.sasl import MECHANISMS, Credentials, check_mechanism, offered_mechanisms, parse_response

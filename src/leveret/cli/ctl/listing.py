@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from leveret.cli.client import Client, part
+from leveret.cli.ctl.erlang import term
 from leveret.cli.ctl.printing import announce, formatter, print_rows
 from leveret.cli.ctl.words import Misuse, Words
 from leveret.cli.output import value_at
@@ -49,6 +51,15 @@ ALIASES = {
     "slave_pids": "slave_nodes",
     "connection": "connection_details.name",
     "effective_policy_definition": "effective_policy_definition",
+    "conn_name": "name",
+    "connection_state": "state",
+    "heartbeat": "timeout",
+    "connection_pid": "connection_details.name",
+    "stream": "queue.name",
+    "messages_published": "published",
+    "messages_confirmed": "confirmed",
+    "messages_errored": "errored",
+    "messages_consumed": "consumed",
 }
 
 LISTINGS: dict[str, Listing] = {
@@ -122,15 +133,29 @@ LISTINGS: dict[str, Listing] = {
     "list_feature_flags": Listing("/feature-flags", ("name", "state"), "Listing feature flags ...", True),
     "list_shovels": Listing("/shovels", ("name", "vhost", "state"), "Listing shovels ..."),
     "shovel_status": Listing("/shovels", ("name", "vhost", "state"), "Shovel status on this node"),
-    "federation_status": Listing("/federation-links", ("upstream", "status"), "Listing federation links ..."),
+    "federation_status": Listing(
+        "/federation-links", ("id", "upstream", "exchange", "queue", "vhost", "status"), "Listing federation links ..."
+    ),
     "list_stream_connections": Listing(
-        "/stream/connections", ("name", "user", "state"), "Listing stream connections ...", True
+        "/stream/connections", ("conn_name",), "Listing stream connections ...", True
     ),
     "list_stream_publishers": Listing(
-        "/stream/publishers", ("queue.name", "publisher_id", "reference"), "Listing stream publishers ...", True
+        "/stream/publishers/{vhost}",
+        (
+            "connection_pid", "publisher_id", "stream", "reference",
+            "messages_published", "messages_confirmed", "messages_errored",
+        ),
+        "Listing stream publishers ...",
+        True,
     ),
     "list_stream_consumers": Listing(
-        "/stream/consumers", ("queue.name", "subscription_id", "offset"), "Listing stream consumers ...", True
+        "/stream/consumers/{vhost}",
+        (
+            "connection_pid", "subscription_id", "stream", "messages_consumed",
+            "offset", "offset_lag", "credits", "properties",
+        ),
+        "Listing stream consumers ...",
+        True,
     ),
 }  # fmt: skip
 
@@ -149,6 +174,9 @@ def run_listing(client: Client, words: Words, listing: Listing) -> None:
         announce(words, f"Timeout: {words.number('timeout', TIMEOUT_S)} seconds ...")
     announce(words, listing.says.format(*words.rest, vhost=words.vhost))
     rows = [_as_asked(row, columns) for row in (client.each(path) if listing.paged else client.get(path))]
+    if words.verb == "list_stream_connections" and "subscriptions" in columns:
+        held = Counter(row["connection_details"]["name"] for row in client.get("/stream/consumers"))
+        rows = [{**row, "subscriptions": held[row["name"]]} for row in rows]
     if listing.free:
         _refuse_unknown(rows, columns)
     if words.verb == "list_parameters":
@@ -158,7 +186,8 @@ def run_listing(client: Client, words: Words, listing: Listing) -> None:
         for row in rows:
             click.echo(json.dumps(row["value"], separators=(",", ":")))
         return
-    print_rows(words, rows, columns)
+    # Lists whose columns can be chosen show what the broker has in memory, others JSON as it was given.
+    print_rows(words, rows, columns, term if listing.free else None)
 
 
 def _refuse_unknown(rows: list[dict[str, Any]], columns: list[str]) -> None:

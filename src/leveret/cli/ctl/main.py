@@ -7,11 +7,12 @@ import sys
 
 import click
 
-from leveret.cli.ctl import state, verbs  # noqa: F401 - imported for the verbs in them
+from leveret.cli.ctl import link_verbs, state, verbs  # noqa: F401 - imported for the verbs in them
 from leveret.cli.ctl.listing import LISTINGS, run_listing
 from leveret.cli.ctl.registry import VERBS
+from leveret.cli.ctl.usage import OPTIONS, print_usage
 from leveret.cli.ctl.words import Misuse, Words, parse
-from leveret.cli.ends import Ended
+from leveret.cli.exit_codes import Ended
 from leveret.cli.output import safe
 from leveret.cli.target import make_client
 
@@ -32,8 +33,6 @@ ELSEWHERE = {
     "forget_cluster_node": "clusters are not built yet",
     "sync_queue": "there are no mirrored queues",
     "cancel_sync_queue": "there are no mirrored queues",
-    "trace_on": "see `leveret queues tail`",
-    "trace_off": "see `leveret queues tail`",
 }
 
 
@@ -52,13 +51,18 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(words: Words) -> None:
-    if words.verb in ("help", "--help", "-h"):
+    if words.verb == "help" and not words.rest:
         _help()
         return
+    if words.verb == "help":
+        words = Words(words.rest[0], options={"help": ""})
     if words.verb in ELSEWHERE:
         raise Misuse(f"leveretctl has no {words.verb}: {ELSEWHERE[words.verb]}")
     if words.verb not in VERBS and words.verb not in LISTINGS:
         raise Misuse(f"leveretctl has no {words.verb}; see `leveretctl help`{_near(words.verb)}")
+    if words.has("help"):
+        print_usage(words.verb)
+        return
     options, kept = words.options, os.environ.get
     client, _ = make_client(
         options.get("url", kept("LEVERET_URL")),
@@ -85,6 +89,5 @@ def _help() -> None:
     click.echo("leveretctl takes these verbs of rabbitmqctl and rabbitmq-diagnostics. For new scripts see `leveret`.\n")
     for name in sorted([*VERBS, *LISTINGS]):
         click.echo(f"  {name}")
-    click.echo(
-        "\nOptions: -p VHOST, -q, -s, --formatter table|json|csv, --url URL, --socket PATH, --user NAME, --ca FILE"
-    )
+    click.echo("\n`leveretctl VERB --help` says how one is written.\n")
+    click.echo(OPTIONS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
@@ -30,7 +30,10 @@ def formatter(words: Words) -> str:
     return chosen
 
 
-def print_rows(words: Words, rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> None:
+def print_rows(
+    words: Words, rows: Iterable[dict[str, Any]], columns: Sequence[str], table: Callable[[Any], str] | None = None
+) -> None:
+    """`table` writes tables of AMQP; without it they are JSON."""
     found = [{column: value_at(row, column) for column in columns} for row in rows]
     kind = formatter(words)
     if kind == "json":
@@ -41,16 +44,16 @@ def print_rows(words: Words, rows: Iterable[dict[str, Any]], columns: Sequence[s
     elif kind == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows([_text(value) for value in row.values()] for row in found)
+        writer.writerows([_text(value, table) for value in row.values()] for row in found)
     else:
         # As there: without rows there is no head either.
         if found and not words.has("silent") and not words.has("no-table-headers"):
             click.echo("\t".join(columns))
         for row in found:
-            click.echo("\t".join(_text(value) for value in row.values()))
+            click.echo("\t".join(_text(value, table) for value in row.values()))
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, table: Callable[[Any], str] | None = None) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -58,6 +61,8 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(_text(item) for item in value) + "]"
     if isinstance(value, dict):
+        if table is not None:
+            return table(value)
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")) if value else "[]"
     text = str(value)
     return "".join(letter if letter.isprintable() else f"\\{ord(letter):03o}" for letter in text)

@@ -13,7 +13,7 @@ from leveret.cli.client import Client, part
 from leveret.cli.ctl.printing import announce, formatter, print_rows
 from leveret.cli.ctl.registry import verb
 from leveret.cli.ctl.words import Words
-from leveret.cli.ends import Failed, Unreachable
+from leveret.cli.exit_codes import Failed, Unreachable
 from leveret.cli.status import node_path, summary
 
 AWAIT_S = 300.0
@@ -41,6 +41,7 @@ def ping(client: Client, words: Words) -> None:
 
 @verb("await_startup", "wait", "await_online_nodes")
 def await_startup(client: Client, words: Words) -> None:
+    words.take()
     deadline = time.monotonic() + words.number("timeout", AWAIT_S)
     while True:
         try:
@@ -116,7 +117,7 @@ def memory_breakdown(client: Client, words: Words) -> None:
 @verb("version", "server_version")
 def version(client: Client, words: Words) -> None:
     words.take()
-    click.echo(__version__ if words.verb == "version" else client.get("/overview")["product_version"])
+    click.echo(__version__ if words.verb == "version" else client.get("/overview")["leveret_version"])
 
 
 @verb("set_cluster_name")

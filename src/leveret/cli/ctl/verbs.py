@@ -9,17 +9,23 @@ from pathlib import Path
 
 import click
 
-from leveret.cli.asking import json_of
+from leveret.cli.asking import first_line, json_of
 from leveret.cli.client import Client, part
 from leveret.cli.ctl.printing import announce
 from leveret.cli.ctl.registry import verb
 from leveret.cli.ctl.words import Misuse, Words
-from leveret.cli.ends import Failed
+from leveret.cli.exit_codes import Failed
+
+NOT_FOUND = 404
 
 
 def _password(given: str, words: Words) -> str:
+    """That of the command line, where all who may list processes see it, or better: of a file, the terminal or standard
+    input."""
     if given:
         return given
+    if words.has("new-password-file"):
+        return first_line(Path(words.options["new-password-file"]))
     if sys.stdin.isatty():
         password: str = click.prompt("Password", hide_input=True, err=True)
         return password
@@ -140,6 +146,19 @@ def delete_vhost(client: Client, words: Words) -> None:
     (vhost,) = words.take("vhost")
     announce(words, f'Deleting vhost "{vhost}" ...')
     client.delete(f"/vhosts/{part(vhost)}")
+
+
+@verb("trace_on", "trace_off")
+def trace(client: Client, words: Words) -> None:
+    words.take()
+    on = words.verb == "trace_on"
+    announce(words, f'{"Starting" if on else "Stopping"} tracing for vhost "{words.vhost}" ...')
+    path = f"/vhosts/{part(words.vhost)}"
+    known = client.get(path)
+    # What is not said would be as in a new one.
+    kept = {name: known[name] for name in ("description", "tags", "default_queue_type")}
+    client.put(path, {**kept, "tracing": on})
+    click.echo(f"Trace {'enabled' if on else 'disabled'} for vhost {words.vhost}")
 
 
 def _limits(client: Client, path: str, text: str) -> None:
@@ -270,7 +289,12 @@ def close_all_connections(client: Client, words: Words) -> None:
     limit = int(words.number("limit", 0)) or None
     path = "/connections" if whole else f"/vhosts/{part(words.vhost)}/connections"
     for row in client.get(path)[:limit]:
-        client.delete(f"/connections/{part(row['name'])}", headers={"X-Reason": reason} if reason else None)
+        try:
+            client.delete(f"/connections/{part(row['name'])}", headers={"X-Reason": reason} if reason else None)
+        except Failed as error:
+            # Gone meanwhile, as the other end of a shovel goes with the first.
+            if error.status != NOT_FOUND:
+                raise
 
 
 @verb("close_all_user_connections")

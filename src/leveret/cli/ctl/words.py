@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from leveret.cli.ends import Failed
+from leveret.cli.exit_codes import Failed
 
 # Options with a value that people write, and what we call them.
 WITH_VALUE = {
@@ -23,7 +23,7 @@ WITH_VALUE = {
     "--erlang-cookie": "ignored",
     "--script-name": "ignored",
     "--url": "url", "--socket": "socket", "--user": "user", "--password-file": "password-file",
-    "--ca": "ca",
+    "--ca": "ca", "--new-password-file": "new-password-file",
 }  # fmt: skip
 WITHOUT_VALUE = {
     "-q": "quiet", "--quiet": "quiet",
@@ -36,6 +36,7 @@ WITHOUT_VALUE = {
     "-u": "if-unused", "--if-unused": "if-unused",
     "--verbose": "verbose", "--pre-hashed-password": "pre-hashed-password",
     "-g": "global-flag", "--unresponsive": "ignored-flag",
+    "-?": "help", "-h": "help", "--help": "help",
 }  # fmt: skip
 
 
@@ -43,6 +44,14 @@ class Misuse(Failed):
     """The command line makes no sense: 64, as rabbitmqctl says."""
 
     exit_code = 64
+
+
+class Usage(Exception):
+    """A verb was asked how it is written."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
 
 
 @dataclass
@@ -66,11 +75,12 @@ class Words:
             raise Misuse(f"--{option} is {text!r}; it must be a number") from None
 
     def take(self, *names: str, optional: int = 0) -> list[str]:
-        """The words after the verb; the last `optional` names may be missing."""
+        """The words after the verb; the last `optional` names may be missing. Called before anything is done: raises
+        Usage if that is all that is asked for."""
+        usage = " ".join(f"[{name}]" if at >= len(names) - optional else f"<{name}>" for at, name in enumerate(names))
+        if self.has("help"):
+            raise Usage(f"leveretctl {self.verb} {usage}".rstrip())
         if not len(names) - optional <= len(self.rest) <= len(names):
-            usage = " ".join(
-                f"[{name}]" if at >= len(names) - optional else f"<{name}>" for at, name in enumerate(names)
-            )
             raise Misuse(f"usage: leveretctl {self.verb} {usage}")
         return [*self.rest, *[""] * (len(names) - len(self.rest))]
 
@@ -98,6 +108,8 @@ def parse(words: list[str]) -> Words:
             options[WITHOUT_VALUE[word]] = ""
         else:
             rest.append(word)
+    if not rest and "help" in options:
+        return Words("help")
     if not rest:
         raise Misuse("which verb? See `leveretctl help`")
     return Words(rest[0], rest[1:], options)

@@ -12,6 +12,7 @@ used by many threads at once. After a fork the child connects anew."""
 
 from leveret.client.blocking.channel import Channel, Delivery
 from leveret.client.blocking.connection import Connection, connect
+from leveret.client.blocking.connection_pool import ConnectionPool
 from leveret.client.blocking.consumer import Batch, Consumer
 from leveret.client.blocking.pool import Pool, PooledChannel
 from leveret.client.blocking.producer import Confirmation, Producer
@@ -24,6 +25,7 @@ __all__ = [
     "Channel",
     "Confirmation",
     "Connection",
+    "ConnectionPool",
     "Consumer",
     "Delivery",
     "Pool",

@@ -133,9 +133,9 @@ class Channel:
         """From now on the broker confirms what is published here."""
         self._way.call(None, self._inner.confirm)
 
-    def prefetch(self, count: int) -> None:
+    def prefetch(self, count: int, size: int = 0) -> None:
         """How many unsettled deliveries the consumers to come on this channel may have each; 0 is any number."""
-        self._way.call(None, self._inner.prefetch, count)
+        self._way.call(None, self._inner.prefetch, count, size)
 
     def get(self, queue: str, no_ack: bool = False, deadline_s: float | None = None) -> Delivery | None:
         """One message, or None if there is none."""

@@ -82,6 +82,11 @@ class Connection:
     def reconnects_total(self) -> int:
         return self._inner.reconnects_total
 
+    @property
+    def busyness(self) -> int:
+        """How much is done on it, to compare with others."""
+        return self._bridge.do(lambda: self._inner.busyness)
+
     def metrics(self) -> ConnectionMetrics:
         """Everything that is counted, as it is now."""
         return self._bridge.do(self._inner.metrics)

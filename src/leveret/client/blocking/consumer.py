@@ -15,7 +15,6 @@ from leveret.client.batches import plain
 from leveret.client.blocking.bridge import Bridge
 from leveret.client.blocking.channel import Delivery
 from leveret.client.blocking.way import Way
-from leveret.client.consumer import BATCH
 from leveret.client.consumer import Consumer as AsyncConsumer
 from leveret.client.errors import AlreadySettled, ClientClosed, StaleDelivery
 from leveret.client.loops import handful
@@ -205,7 +204,7 @@ class Consumer(Generic[M]):
 
         return cast("M", _wrapped(self._bridge, self._way.acquire(keep, deadline_s, self._inner.next, deadline_s)))
 
-    def batches(self, size: int = BATCH, wait_s: float = 0.5) -> Iterator[Batch[M]]:
+    def batches(self, size: int | None = None, wait_s: float = 0.5) -> Iterator[Batch[M]]:
         """Up to `size` deliveries together: fewer when `wait_s` has passed since the first of them came."""
         inner = self._bridge.do(self._inner.batches, size, wait_s)
         return (Batch(self._bridge, batch) for batch in self._bridge.iterate(inner))
@@ -232,7 +231,7 @@ class Consumer(Generic[M]):
         self,
         handler: Handler,
         *,
-        size: int = BATCH,
+        size: int | None = None,
         wait_s: float = 0.5,
         concurrency: int = 1,
         handler_deadline_s: float | None = None,

@@ -13,6 +13,7 @@ from leveret.client.message import Body, MessageProperties
 from leveret.client.pool import Pool as AsyncPool
 from leveret.client.pool import PoolStatistics
 from leveret.client.pooled_channel import PooledChannel as AsyncPooledChannel
+from leveret.client.positional import NOT_GIVEN
 
 __all__ = ["Pool", "PooledChannel"]
 
@@ -34,26 +35,30 @@ class PooledChannel(Face[AsyncPooledChannel]):
     def publish(
         self,
         body: Body = b"",
+        routing_key: str | None = None,
+        content: Body = NOT_GIVEN,
+        properties: Mapping[str, Any] | None = None,
         *,
-        exchange: str = "",
-        routing_key: str = "",
+        exchange: str | None = None,
         mandatory: bool = True,
         headers: Mapping[str, Any] | None = None,
         message_id: str | None = None,
-        **properties: Unpack[MessageProperties],
+        **named: Unpack[MessageProperties],
     ) -> Confirmation:
         """Writes a message. `wait()` on what it gives waits for the broker's answer, `wait_confirms` for all of
-        them."""
+        them. Also publish(exchange, routing_key, content, properties), as other clients have it."""
 
         def publish() -> Confirmation:
             inner = self._inner.publish(
                 body,
+                routing_key,
+                content,
+                properties,
                 exchange=exchange,
-                routing_key=routing_key,
                 mandatory=mandatory,
                 headers=headers,
                 message_id=message_id,
-                **properties,
+                **named,
             )
             return Confirmation(self._way.bridge, inner, self._way.deadline_s)
 
@@ -63,6 +68,11 @@ class PooledChannel(Face[AsyncPooledChannel]):
         """Until the broker has answered for everything that was published. Raises BatchFailed with what failed."""
         self._way.call(deadline_s, self._inner.wait_confirms, deadline_s)
 
+    def wait_for_confirms(self, timeout: float | None = None) -> bool:
+        """Whether the broker has confirmed everything that was published: False if some of it failed since this was
+        asked last, or was not answered for within `timeout` seconds."""
+        return self._way.call(timeout, self._inner.wait_for_confirms, timeout)
+
 
 class Pool(Face[AsyncPool]):
     """Use `connection.pool`."""
@@ -70,6 +80,10 @@ class Pool(Face[AsyncPool]):
     @property
     def statistics(self) -> PoolStatistics:
         return self._way.bridge.do(lambda: self._inner.statistics)
+
+    def fill(self, deadline_s: float | None = None) -> None:
+        """Opens the channels that the pool keeps, and waits until all are idle or in use."""
+        self._way.call(deadline_s, self._inner.fill, deadline_s)
 
     @contextmanager
     def borrow(

@@ -14,9 +14,10 @@ from leveret.client.blocking.bridge import Bridge
 from leveret.client.blocking.way import Way
 from leveret.client.confirmation import Confirmation as AsyncConfirmation
 from leveret.client.errors import BatchFailed, ClientClosed, DeadlineExceeded
+from leveret.client.in_flight import Counters
 from leveret.client.message import Body, Message, MessageProperties
+from leveret.client.positional import NOT_GIVEN
 from leveret.client.producer import Producer as AsyncProducer
-from leveret.client.transit import Counters
 
 __all__ = ["Confirmation", "Producer"]
 
@@ -107,16 +108,19 @@ class Producer:
     def publish(
         self,
         body: Body | Message = b"",
+        routing_key: str | None = None,
+        content: Body = NOT_GIVEN,
+        properties: Mapping[str, Any] | None = None,
         *,
         exchange: str | None = None,
-        routing_key: str | None = None,
         mandatory: bool | None = None,
         deadline_s: float | None = None,
         headers: Mapping[str, Any] | None = None,
         message_id: str | None = None,
-        **properties: Unpack[MessageProperties],
+        **named: Unpack[MessageProperties],
     ) -> None:
-        """Returns when the broker has taken responsibility for the message.
+        """Returns when the broker has taken responsibility for the message. Give it a body and the rest by name, or, as
+        other clients do, publish(exchange, routing_key, content, properties).
 
         Raises Unroutable if no queue takes it, Refused if the broker does not, ChannelClosed if it must not be
         published at all, DeadlineExceeded if there was no answer in time: then nobody knows whether it arrived."""
@@ -124,13 +128,15 @@ class Producer:
             deadline_s,
             self._inner.publish,
             body,
+            routing_key,
+            content,
+            properties,
             exchange=exchange,
-            routing_key=routing_key,
             mandatory=mandatory,
             deadline_s=deadline_s,
             headers=headers,
             message_id=message_id,
-            **properties,
+            **named,
         )
 
     def submit(
@@ -190,6 +196,11 @@ class Producer:
     def flush(self, deadline_s: float | None = None) -> None:
         """Waits until the broker has answered for everything that was taken before."""
         self._way.call(deadline_s, self._inner.flush, deadline_s)
+
+    def wait_for_confirms(self, timeout: float | None = None) -> bool:
+        """Whether the broker has confirmed everything that was published: False if some of it failed since this was
+        asked last, or was not answered for within `timeout` seconds."""
+        return self._way.call(timeout, self._inner.wait_for_confirms, timeout)
 
     def close(self, deadline_s: float | None = None) -> None:
         """Takes no more messages, and waits for the answers to those that are under way."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from leveret.client.database.errors import AlreadyHandled, DatabaseBusy, DatabaseUnavailable, TransactionMisused
-from leveret.client.idempotent.handler import MissingMessageId, Outcome, idempotent
+from leveret.client.idempotent.handler import Handled, MissingMessageId, Outcome, idempotent
 from leveret.client.idempotent.sqlite import SqliteStore
 from leveret.client.idempotent.store import IdempotentStore, StoreMetrics, Work
 
@@ -19,6 +19,7 @@ __all__ = [
     "AlreadyHandled",
     "DatabaseBusy",
     "DatabaseUnavailable",
+    "Handled",
     "IdempotentStore",
     "MissingMessageId",
     "Outcome",

@@ -67,8 +67,16 @@ class PostgresStore(TableStore[PostgresWork]):
             await connection.execute("SELECT pg_advisory_xact_lock(%s)", (CREATE_LOCK,))
             await connection.execute(
                 f"CREATE TABLE IF NOT EXISTS {self._table.sql} (consumer TEXT NOT NULL, message_id TEXT NOT NULL, "
-                "handled_at TIMESTAMPTZ NOT NULL, PRIMARY KEY (consumer, message_id))"
+                "handled_at TIMESTAMPTZ NOT NULL, result TEXT, PRIMARY KEY (consumer, message_id))"
             )
+            # Asked first, because a change of a table is for its owner alone, even one that changes nothing.
+            cursor = await connection.execute(
+                "SELECT 1 FROM pg_attribute WHERE attrelid = %s::regclass AND attname = 'result' AND NOT attisdropped",
+                (self._table.sql,),
+            )
+            if await cursor.fetchone() is None:
+                # Made before results were kept.
+                await connection.execute(f"ALTER TABLE {self._table.sql} ADD COLUMN result TEXT")
             await connection.execute(
                 f"CREATE INDEX IF NOT EXISTS {self._table.index('by_age')} ON {self._table.sql} (handled_at)"
             )
@@ -81,7 +89,14 @@ class PostgresStore(TableStore[PostgresWork]):
                 async with connection.transaction():
                     if await self._insert(connection, message_id, consumer, deadline_s):
                         work = PostgresWork(connection)
+                    else:
+                        work = PostgresWork(None, await self._stored(connection, message_id, consumer))
                     yield work
+                    if work.is_new and work.stored is not None:
+                        await connection.execute(
+                            f"UPDATE {self._table.sql} SET result = %s WHERE consumer = %s AND message_id = %s",
+                            (work.stored, consumer, message_id),
+                        )
             if work.is_new:
                 await self._committed(partial(self._purge, connection))
 
@@ -101,7 +116,7 @@ class PostgresStore(TableStore[PostgresWork]):
                 cursor = await connection.execute(
                     f"INSERT INTO {self._table.sql} AS seen (consumer, message_id, handled_at) "
                     "VALUES (%s, %s, clock_timestamp()) "
-                    "ON CONFLICT (consumer, message_id) DO UPDATE SET handled_at = excluded.handled_at "
+                    "ON CONFLICT (consumer, message_id) DO UPDATE SET handled_at = excluded.handled_at, result = NULL "
                     "WHERE seen.handled_at <= clock_timestamp() - %s * interval '1 second'",
                     (consumer, message_id, self._ttl_s),
                 )
@@ -110,6 +125,14 @@ class PostgresStore(TableStore[PostgresWork]):
                 f"another worker was at message {message_id!r} of {consumer!r} for {deadline_s} s"
             ) from error
         return cursor.rowcount == 1
+
+    async def _stored(self, connection: Connection, message_id: str, consumer: str) -> str | None:
+        """The result of a message that was handled; None as well if it was purged in this very moment."""
+        cursor = await connection.execute(
+            f"SELECT result FROM {self._table.sql} WHERE consumer = %s AND message_id = %s", (consumer, message_id)
+        )
+        row = await cursor.fetchone()
+        return None if row is None else row[0]
 
     async def _purge(self, connection: Connection) -> int:
         try:

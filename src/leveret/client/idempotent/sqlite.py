@@ -27,8 +27,8 @@ class SqliteWork(Work[sqlite3.Connection]):
     """`connection` is a plain sqlite3 connection. Short statements may be executed right there, because the lock is
     held and nothing can block but the disk; `run` takes longer ones off the loop."""
 
-    def __init__(self, connection: sqlite3.Connection | None, thread: SqliteThread) -> None:
-        super().__init__(connection)
+    def __init__(self, connection: sqlite3.Connection | None, stored: str | None, thread: SqliteThread) -> None:
+        super().__init__(connection, stored)
         self._thread = thread
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -69,10 +69,11 @@ class SqliteStore(TableStore[SqliteWork]):
     async def _transaction(self, message_id: str, consumer: str, deadline_s: float) -> AsyncIterator[SqliteWork]:
         async with self._own_turn(deadline_s) as left_s:
             try:
-                work = SqliteWork(await self._thread.run(self._begin, message_id, consumer, left_s), self._thread)
+                found = await self._thread.run(self._begin, message_id, consumer, left_s)
+                work = SqliteWork(*found, self._thread)
                 yield work
                 if work.is_new:
-                    await self._thread.run(self._commit)
+                    await self._thread.run(self._commit, message_id, consumer, work.stored)
                     await self._committed(lambda: self._thread.run(self._purge, self._deadline_s))
             finally:
                 # Nothing is left of it after a commit. Not skipped by a cancellation either: the thread is in order.
@@ -110,8 +111,12 @@ class SqliteStore(TableStore[SqliteWork]):
         try:
             connection.execute(
                 f"CREATE TABLE IF NOT EXISTS {self._table.sql} (consumer TEXT NOT NULL, message_id TEXT NOT NULL, "
-                "handled_at REAL NOT NULL, PRIMARY KEY (consumer, message_id)) WITHOUT ROWID"
+                "handled_at REAL NOT NULL, result TEXT, PRIMARY KEY (consumer, message_id)) WITHOUT ROWID"
             )
+            columns = connection.execute("SELECT name FROM pragma_table_info(?)", (self._table.plain,)).fetchall()
+            if ("result",) not in columns:
+                # Made before results were kept.
+                connection.execute(f"ALTER TABLE {self._table.sql} ADD COLUMN result TEXT")
             connection.execute(
                 f"CREATE INDEX IF NOT EXISTS {self._table.index('by_age')} ON {self._table.sql} (handled_at)"
             )
@@ -121,27 +126,37 @@ class SqliteStore(TableStore[SqliteWork]):
 
     def _begin(
         self, connection: sqlite3.Connection, message_id: str, consumer: str, busy_s: float
-    ) -> sqlite3.Connection | None:
-        """The connection in an open transaction that holds the id; None if the id was there."""
+    ) -> tuple[sqlite3.Connection | None, str | None]:
+        """The connection in an open transaction that holds the id; None if the id was there, and what was stored."""
         begin(connection, busy_s)
         self._is_begun = True
         now = time.time()
         # An id past its time counts as forgotten, whether it was purged yet or not.
         cursor = connection.execute(
             f"INSERT INTO {self._table.sql} AS seen (consumer, message_id, handled_at) VALUES (?, ?, ?) "
-            "ON CONFLICT (consumer, message_id) DO UPDATE SET handled_at = excluded.handled_at "
+            "ON CONFLICT (consumer, message_id) DO UPDATE SET handled_at = excluded.handled_at, result = NULL "
             "WHERE seen.handled_at <= ?",
             (consumer, message_id, now, now - self._ttl_s),
         )
-        return connection if cursor.rowcount == 1 else None
+        if cursor.rowcount == 1:
+            return connection, None
+        (stored,) = connection.execute(
+            f"SELECT result FROM {self._table.sql} WHERE consumer = ? AND message_id = ?", (consumer, message_id)
+        ).fetchone()
+        return None, stored
 
-    def _commit(self, connection: sqlite3.Connection) -> None:
+    def _commit(self, connection: sqlite3.Connection, message_id: str, consumer: str, stored: str | None) -> None:
         if not connection.in_transaction:
             raise TransactionMisused(
                 "the block ended its transaction itself (commit(), rollback() and executescript() do); "
                 "what it did is not tied to the message id"
             )
         try:
+            if stored is not None:
+                connection.execute(
+                    f"UPDATE {self._table.sql} SET result = ? WHERE consumer = ? AND message_id = ?",
+                    (stored, consumer, message_id),
+                )
             connection.commit()
         except sqlite3.Error as error:
             raise translated(error) from error

@@ -5,6 +5,7 @@ both are there afterwards, or neither."""
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -13,7 +14,16 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from leveret.client.database.errors import AlreadyHandled, TransactionMisused
 
-__all__ = ["ID_LENGTH_MAX", "TTL_S", "IdempotentStore", "StoreMetrics", "Work", "checked_id", "checked_limits"]
+__all__ = [
+    "ID_LENGTH_MAX",
+    "RESULT_LENGTH_MAX",
+    "TTL_S",
+    "IdempotentStore",
+    "StoreMetrics",
+    "Work",
+    "checked_id",
+    "checked_limits",
+]
 
 C = TypeVar("C")
 
@@ -21,6 +31,8 @@ C = TypeVar("C")
 TTL_S = 24 * 3600.0
 # What a property of AMQP can hold; a key function may give more, but an index has to hold it.
 ID_LENGTH_MAX = 1000
+# Of a result as JSON: it is kept beside the id, and read for each duplicate.
+RESULT_LENGTH_MAX = 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -42,10 +54,12 @@ class StoreMetrics:
 class Work(ABC, Generic[C]):
     """One message's transaction. Valid only inside its `async with store.once(...)`."""
 
-    def __init__(self, connection: C | None) -> None:
+    def __init__(self, connection: C | None, stored: str | None = None) -> None:
         self._connection = connection
         self._is_over = False
         self.is_new = connection is not None
+        # The result as JSON: of a duplicate as it was stored, of new work as it will be; None if there is none.
+        self.stored = stored
 
     @property
     def connection(self) -> C:
@@ -56,6 +70,26 @@ class Work(ABC, Generic[C]):
         if self._connection is None:
             raise AlreadyHandled("this message was handled before; look at work.is_new first")
         return self._connection
+
+    @property
+    def result(self) -> Any:
+        """What came of the work. Set it inside the block, to anything that JSON has words for: it is committed with the
+        message id, and a duplicate finds it here."""
+        return None if self.stored is None else json.loads(self.stored)
+
+    @result.setter
+    def result(self, value: Any) -> None:
+        if not self.is_new:
+            raise AlreadyHandled("this message was handled before, and its result is stored; look at work.is_new first")
+        if self._is_over:
+            raise TransactionMisused("the block of this message has ended, and its transaction with it")
+        # In ASCII: every database can hold it, whatever the texts in it are.
+        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+        if len(text) > RESULT_LENGTH_MAX:
+            raise ValueError(
+                f"a result of {len(text)} characters of JSON is not stored: {RESULT_LENGTH_MAX} are the most"
+            )
+        self.stored = text
 
     @abstractmethod
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:

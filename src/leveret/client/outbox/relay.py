@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from leveret.client.backoff import backoff_s, spread_s
 from leveret.client.database.errors import DatabaseUnavailable
 from leveret.client.errors import (
     ChannelClosed,
@@ -286,5 +287,4 @@ class _Batch:
 
 def backed_off(first_s: float, attempt: int, max_s: float) -> float:
     """The pause after the attempt-th failure: doubling, with jitter so that many relays do not come back together."""
-    longest_s: float = min(max_s, first_s * 2.0 ** min(attempt - 1, 30))
-    return longest_s * random.uniform(0.5, 1.0)
+    return spread_s(backoff_s(first_s, max_s, attempt), random.random())

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from leveret.core.codec.names import name_octets
+
 # Gives what is wrong with a value, or None.
 Check = Callable[[Any], str | None]
 
@@ -37,7 +39,7 @@ def whole(minimum: int, maximum: int | None = None) -> Check:
 def text(value: Any) -> str | None:
     if not isinstance(value, str):
         return f"must be text, not {value!r}"
-    size = len(value.encode("utf-8", "surrogateescape"))
+    size = len(name_octets(value))
     return f"must have at most {NAME_BYTES_MAX} bytes, not {size}" if size > NAME_BYTES_MAX else None
 
 

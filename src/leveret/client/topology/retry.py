@@ -5,7 +5,8 @@
 
 Owns the shape (`plan`) and the decision what becomes of a message that failed (`next_step`). A message returns to its
 queue through the default exchange, not through the exchange it was first published to, because that one may lead to
-other queues, too, which have had it. Never publishes or settles: the consumer does what the step says."""
+other queues, too, which have had it; `primary_exchange` makes it the way nevertheless. Never publishes or settles: the
+consumer does what the step says."""
 
 from __future__ import annotations
 
@@ -48,13 +49,20 @@ class Step(msgspec.Struct, frozen=True):
 class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_defaults=True):
     """`queue` is the queue of work, as a record or by name. `delays_s` are the pauses before the first, second, ...
     retry; the last one is for all that follow. `exchange` is the dead-letter exchange, "<queue>.dlx" if it is not
-    named; several queues may share one. `parking_lot` is True for "<queue>.parking_lot", a name, or False for none."""
+    named; several queues may share one. `parking_lot` is True for "<queue>.parking_lot", a name, or False for none;
+    `parking_lot_key` is its routing key in the dead-letter exchange, its name if none is given.
+
+    With a `primary_exchange`, which is declared before, messages return through it with `primary_routing_key`, by
+    default the queue's name, and the queue is bound to it so."""
 
     queue: Queue | str
     delays_s: tuple[float, ...] = (10,)
     max_retries: int = 3
     exchange: str = ""
     parking_lot: bool | str = True
+    parking_lot_key: str = ""
+    primary_exchange: str = ""
+    primary_routing_key: str = ""
 
     def __post_init__(self) -> None:
         delays = self.delays_s
@@ -80,6 +88,14 @@ class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_d
         return f"{self.queue_name}.parking_lot" if self.parking_lot else None
 
     @property
+    def parking_lot_routing_key(self) -> str:
+        return self.parking_lot_key or self.parking_lot_name or ""
+
+    @property
+    def return_routing_key(self) -> str:
+        return self.primary_routing_key or self.queue_name
+
+    @property
     def retry_queue_names(self) -> tuple[str, ...]:
         """One for each delay. The delay is in the name, so that another one makes another queue instead of a
         conflict; the old queue runs empty and can be deleted then."""
@@ -89,7 +105,7 @@ class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_d
 
     def plan(self) -> list[Exchange | Queue | Binding]:
         """The plain records, in the order to declare them. In the dead-letter exchange each queue is bound by its own
-        name."""
+        name, the parking lot by its key."""
         given = Queue(self.queue) if isinstance(self.queue, str) else self.queue
         exchange = self.exchange_name
         # Of one kind with the queue of work: what waits or is parked is to be as safe as it was there.
@@ -103,15 +119,18 @@ class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_d
             Queue(
                 name,
                 message_ttl_ms=_milliseconds(delay),
-                dead_letter_exchange="",
-                dead_letter_routing_key=given.name,
+                dead_letter_exchange=self.primary_exchange,
+                dead_letter_routing_key=self.return_routing_key,
                 **like,
             )
             for name, delay in dict(zip(self.retry_queue_names, self.delays_s, strict=True)).items()
         ]
         parking_lot = self.parking_lot_name
         parked = [] if parking_lot is None else [Queue(parking_lot, **like)]
-        bindings = [Binding(exchange, queue.name, queue.name) for queue in (*waiting, *parked)]
+        bindings = [Binding(exchange, queue.name, queue.name) for queue in waiting]
+        bindings += [Binding(exchange, queue.name, self.parking_lot_routing_key) for queue in parked]
+        if self.primary_exchange:
+            bindings.append(Binding(self.primary_exchange, given.name, self.return_routing_key))
         return [Exchange(exchange, durable=given.durable), work, *waiting, *parked, *bindings]
 
     # ---- what becomes of a message
@@ -124,13 +143,11 @@ class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_d
         """What to do with the message that has these headers and could not be worked on."""
         count = self.count(headers)
         if count >= self.max_retries:
-            parking_lot = self.parking_lot_name
-            if parking_lot is None:
+            if self.parking_lot_name is None:
                 return Step("discard", count)
             # The history stays in the headers, for whoever comes to look.
-            return Step(
-                "park", count, exchange=self.exchange_name, routing_key=parking_lot, headers=dict(headers or {})
-            )
+            key = self.parking_lot_routing_key
+            return Step("park", count, exchange=self.exchange_name, routing_key=key, headers=dict(headers or {}))
         place = min(count, len(self.delays_s) - 1)
         name, delay_s = self.retry_queue_names[place], self.delays_s[place]
         if name == self.retry_queue_names[0]:
@@ -184,6 +201,14 @@ def _check_retry(retry: Retry) -> None:
         raise ValueError(f"{where}: max_retries must be a whole number from 0 on, not {retry.max_retries!r}")
     if retry.parking_lot == "":
         raise ValueError(f"{where}: parking_lot must be True, False or a name, not empty text")
+    if retry.parking_lot_key and not retry.parking_lot:
+        raise ValueError(f"{where}: parking_lot_key is given, but there is no parking_lot")
+    if retry.parking_lot_key in retry.retry_queue_names:
+        raise ValueError(f"{where}: parking_lot_key is the routing key of a retry queue: parked messages would return")
+    if retry.primary_routing_key and not retry.primary_exchange:
+        raise ValueError(f"{where}: primary_routing_key is given, but no primary_exchange")
+    if retry.primary_exchange and retry.primary_exchange == retry.exchange_name:
+        raise ValueError(f"{where}: primary_exchange and the dead-letter exchange must be two")
     if isinstance(retry.queue, Queue):
         _check_work(where, retry, retry.queue)
     for thing in retry.plan():

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 __all__ = ["toml_text"]
 
-_BARE: Final = re.compile(r"^[A-Za-z0-9_-]+$")
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def toml_text(document: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
@@ -24,7 +24,7 @@ def toml_text(document: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
 
 def _key(key: str) -> str:
-    return key if _BARE.match(key) else _string(key)
+    return key if _BARE.fullmatch(key) else _string(key)
 
 
 def _string(text: str) -> str:

@@ -1,8 +1,8 @@
 cimport cython
 from libc.string cimport memcpy
 
-from leveret.core.buffers cimport grow
-from leveret.core.octets cimport copy_octets, take
+from leveret.core.codec.buffers cimport grow
+from leveret.core.codec.octets cimport copy_octets, take
 
 cdef Py_ssize_t FIRST_BYTES
 

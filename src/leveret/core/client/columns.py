@@ -6,8 +6,8 @@ without a null has no bitmap."""
 import cython
 
 if not cython.compiled:
-    from leveret.core.buffers import grow
-    from leveret.core.pure_octets import copy_octets, take
+    from leveret.core.codec.buffers import grow
+    from leveret.core.codec.pure_octets import copy_octets, take
 
     def put_little32(p, at, value):
         p[at : at + 4] = value.to_bytes(4, "little", signed=True)

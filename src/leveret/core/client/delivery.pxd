@@ -1,7 +1,7 @@
 cimport cython
 
-from leveret.core.client.lane cimport Lane
-from leveret.core.properties cimport Properties
+from leveret.core.client.channel_codec cimport ChannelCodec
+from leveret.core.codec.properties cimport Properties
 
 cdef unsigned int ACK, NACK, REJECT
 
@@ -14,7 +14,7 @@ cdef class Delivery:
     # Of what basic.get gave: how many are left; else 0.
     cdef readonly unsigned int message_count
     cdef readonly Properties properties
-    cdef Lane _lane
+    cdef ChannelCodec _codec
     cdef bytes _address
     cdef bytes _tag
     cdef bint _settled

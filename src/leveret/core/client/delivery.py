@@ -4,7 +4,7 @@ from typing import Any
 
 import cython
 
-from leveret.core.properties import Properties
+from leveret.core.codec.properties import Properties
 from leveret.errors import AlreadySettled, StaleDelivery
 
 ACK, NACK, REJECT = 0x003C0050, 0x003C0078, 0x003C005A
@@ -25,7 +25,7 @@ class Delivery:
 
     __slots__ = (
         "_address",
-        "_lane",
+        "_codec",
         "_settled",
         "_tag",
         "body",
@@ -47,34 +47,34 @@ class Delivery:
         self.settle(REJECT, 1 if requeue else 0)
 
     def settle(self, method, bits):
-        if self._settled or self._lane.is_settled(self.delivery_tag):
+        if self._settled or self._codec.is_settled(self.delivery_tag):
             raise AlreadySettled(f"delivery {self.delivery_tag} is settled already")
-        if not self._lane.is_open:
+        if not self._codec.is_open:
             raise StaleDelivery(f"the channel of delivery {self.delivery_tag} is gone: it will come again")
         self._settled = True
-        self._lane.write_settlement(method, self.delivery_tag, bits)
-        self._lane.note_settled(self.delivery_tag, method != REJECT and (bits & 1) == 1, method == ACK)
+        self._codec.write_settlement(method, self.delivery_tag, bits)
+        self._codec.note_settled(self.delivery_tag, method != REJECT and (bits & 1) == 1, method == ACK)
         return 0
 
     def mark_settled(self) -> None:
         """The broker expects no word about this one."""
         if not self._settled:
             self._settled = True
-            self._lane.close_tag(self.delivery_tag)
+            self._codec.close_tag(self.delivery_tag)
 
     @property
     def is_settled(self) -> bool:
         """By itself, or with a later one that was settled with `multiple`."""
-        return self._settled or self._lane.is_settled(self.delivery_tag)
+        return self._settled or self._codec.is_settled(self.delivery_tag)
 
     @property
     def is_stale(self) -> bool:
         """Its channel is gone: it can be settled no more, and will be delivered again."""
-        return not self._lane.is_open
+        return not self._codec.is_open
 
     @property
-    def lane(self):
-        return self._lane
+    def codec(self):
+        return self._codec
 
     @property
     def consumer_tag(self) -> str:

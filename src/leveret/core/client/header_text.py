@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from leveret.core.field_types import Timestamp
+from leveret.core.codec.field_types import Timestamp
 
 __all__ = ["headers_from_json", "headers_to_json", "value_text"]
 

@@ -5,14 +5,14 @@ in the place of its arguments. Never touches a socket."""
 
 import cython
 
-from leveret.core.carry import Carry
 from leveret.core.client.delivery import Delivery
-from leveret.core.wording import frame_problem
+from leveret.core.codec.carry import Carry
+from leveret.core.codec.wording import frame_problem
 from leveret.errors import HardError
 
 if not cython.compiled:
     from leveret.core.client.outgoing import CONFIRMED, REFUSED
-    from leveret.core.pure_octets import read_u16, read_u32, read_u64, take
+    from leveret.core.codec.pure_octets import read_u16, read_u32, read_u64, take
 
 FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT, FRAME_END = 1, 2, 3, 8, 0xCE
 # Octets of a frame beside its payload: type, channel, size; and the end mark.
@@ -24,10 +24,11 @@ class Reader(Carry):
     def __init__(self, frame_max):
         Carry.__init__(self)
         self.frame_max = frame_max
-        self.lanes = {}
+        self.codecs = {}
         self.last_number = 0
         self.last_lane = None
-        # Sinks that got deliveries, and lanes whose publishes were answered for, since they were taken last.
+        # Delivery buffers that got deliveries, and channel codecs whose publishes were answered for, since they were
+        # taken last.
         self.woken = []
         self.answered = []
         self.frames_received = 0
@@ -82,65 +83,65 @@ class Reader(Carry):
             return self.on_method(number, read_u32(p, at), p, at + 4, end, events)
         if kind != FRAME_HEADER and kind != FRAME_BODY:
             raise HardError(501, f"the broker sent a frame of the unknown type {kind}")
-        lane = self.find(number)
-        if lane is None:
+        codec = self.find(number)
+        if codec is None:
             # Of a channel that was closed meanwhile.
             return 0
         if kind == FRAME_HEADER:
-            if lane.header(p, at, end):
-                self.complete(lane, b"", events)
+            if codec.header(p, at, end):
+                self.complete(codec, b"", events)
         else:
-            body = lane.body(p, at, end)
+            body = codec.body(p, at, end)
             if body is not None:
-                self.complete(lane, body, events)
+                self.complete(codec, body, events)
         return 0
 
     def on_method(self, number, method, p, at, end, events):
-        lane = self.find(number)
-        if lane is not None:
+        codec = self.find(number)
+        if codec is not None:
             if method == DELIVER or method == GET_OK or method == RETURN:
-                lane.begin(method, p, at, end)
+                codec.begin(method, p, at, end)
                 return 0
-            if lane.confirming and (method == ACK or method == NACK):
+            if codec.confirming and (method == ACK or method == NACK):
                 if end - at != 9:
                     raise HardError(501, "the broker sent a confirm of a wrong size")
-                lane.confirm(read_u64(p, at), p[at + 8] & 1, CONFIRMED if method == ACK else REFUSED)
-                self.note(lane)
+                codec.confirm(read_u64(p, at), p[at + 8] & 1, CONFIRMED if method == ACK else REFUSED)
+                self.note(codec)
                 return 0
         events.append((number, method, take(p, at, end)))
         return 0
 
-    def note(self, lane):
-        if not lane.noted:
-            lane.noted = True
-            self.answered.append(lane)
+    def note(self, codec):
+        if not codec.noted:
+            codec.noted = True
+            self.answered.append(codec)
         return 0
 
-    def complete(self, lane, body, events):
-        method = lane.method
-        delivery = make_delivery(lane, body)
+    def complete(self, codec, body, events):
+        method = codec.method
+        delivery = make_delivery(codec, body)
         if method != RETURN:
-            lane.delivered_upto = lane.tag
+            codec.delivered_upto = codec.tag
         if method == DELIVER:
-            sink = lane.sink
+            delivery_buffer = codec.delivery_buffer
             # What comes for a consumer that was cancelled is of nobody: it goes back into the queue with the channel.
-            if sink is not None:
-                sink.items.append(delivery)
-                sink.received_total += 1
+            if delivery_buffer is not None:
+                delivery_buffer.items.append(delivery)
+                delivery_buffer.received_total += 1
                 if delivery.redelivered:
-                    sink.redelivered_total += 1
-                if sink.counts_bytes:
-                    sink.waiting_bytes += len(body)
-                if sink.no_ack:
+                    delivery_buffer.redelivered_total += 1
+                if delivery_buffer.counts_bytes:
+                    delivery_buffer.waiting_bytes += len(body)
+                if delivery_buffer.no_ack:
                     delivery.mark_settled()
-                if not sink.noted:
-                    sink.noted = True
-                    self.woken.append(sink)
+                if not delivery_buffer.noted:
+                    delivery_buffer.noted = True
+                    self.woken.append(delivery_buffer)
         elif method == GET_OK:
-            events.append((lane.number, GET_OK, delivery))
+            events.append((codec.number, GET_OK, delivery))
         else:
-            lane.give_back(delivery)
-            self.note(lane)
+            codec.give_back(delivery)
+            self.note(codec)
         return 0
 
     # ---- for the connection
@@ -148,22 +149,22 @@ class Reader(Carry):
     def find(self, number):
         if number != self.last_number or self.last_lane is None:
             self.last_number = number
-            self.last_lane = self.lanes.get(number)
+            self.last_lane = self.codecs.get(number)
         return self.last_lane
 
-    def add_lane(self, lane):
-        self.lanes[lane.number] = lane
+    def add_lane(self, codec):
+        self.codecs[codec.number] = codec
         self.last_lane = None
 
     def drop_lane(self, number):
-        self.lanes.pop(number, None)
+        self.codecs.pop(number, None)
         self.last_lane = None
 
     def take_woken(self):
         woken = self.woken
         self.woken = []
-        for sink in woken:
-            sink.noted = False
+        for delivery_buffer in woken:
+            delivery_buffer.noted = False
         return woken
 
     def take_answered(self):
@@ -172,16 +173,16 @@ class Reader(Carry):
         return answered
 
 
-def make_delivery(lane, body):
+def make_delivery(codec, body):
     made = Delivery.__new__(Delivery)
-    made._lane = lane
-    made._address = lane.address
-    made._tag = b"" if lane.sink is None else lane.sink.tag
+    made._codec = codec
+    made._address = codec.address
+    made._tag = b"" if codec.delivery_buffer is None else codec.delivery_buffer.tag
     made.body = body
-    made.delivery_tag = lane.tag
-    made.redelivered = lane.redelivered
+    made.delivery_tag = codec.tag
+    made.redelivered = codec.redelivered
     # What came back to its sender was never in a queue: there is nothing to settle.
-    made._settled = lane.method == RETURN
-    made.message_count = lane.count
-    made.properties = lane.properties
+    made._settled = codec.method == RETURN
+    made.message_count = codec.count
+    made.properties = codec.properties
     return made

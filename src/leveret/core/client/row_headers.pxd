@@ -1,8 +1,8 @@
 cimport cython
 
 from leveret.core.client.cells cimport NumberCells, OctetCells, PairCells
-from leveret.core.octets cimport take, write_u64
-from leveret.core.tables cimport TEXT, VOID
+from leveret.core.codec.octets cimport same_octets, take, write_u64
+from leveret.core.codec.tables cimport TEXT, VOID
 
 cdef Py_ssize_t NAME_MAX, KNOWN_MAX, TEXT_BYTES_MAX
 cdef bytes NAME_FIELD, ID_FIELD
@@ -11,8 +11,7 @@ cdef frozenset RESERVED
 
 @cython.final
 cdef class RowHeaders:
-    cdef bytes producer
-    cdef long long first_id
+    cdef public bytes producer
     cdef dict known
     cdef OctetCells producers
     cdef NumberCells publishing_ids
@@ -23,8 +22,8 @@ cdef class RowHeaders:
     cdef bytearray last
 
     cpdef int take_columns(self, dict columns) except -1
-    @cython.locals(name=bytes, publishing_id="long long", start=Py_ssize_t, end=Py_ssize_t, fields=bytes)
-    cpdef bytes table(self, Py_ssize_t row, long long number)
+    @cython.locals(name=bytes, publishing_id="long long", start=Py_ssize_t, end=Py_ssize_t, size=Py_ssize_t, fields=bytes)
+    cpdef bytes table(self, Py_ssize_t row)
     @cython.locals(text=bytes, fields=bytes, headers=dict)
     cdef bytes from_text(self, Py_ssize_t row, bytes name, long long publishing_id)
     @cython.locals(place=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, out=bytearray, name=bytes, seen=set, names=OctetCells, values=OctetCells)

@@ -6,12 +6,12 @@ to be looked at by themselves, see row_outgoing.py, which calls this."""
 import cython
 
 from leveret.core.client.header_text import headers_from_json
-from leveret.core.field_types import Int64
-from leveret.core.tables import encode_table
+from leveret.core.codec.field_types import Int64
+from leveret.core.codec.tables import encode_table
 
 if not cython.compiled:
-    from leveret.core.pure_octets import take, write_u64
-    from leveret.core.tables import TEXT, VOID
+    from leveret.core.codec.pure_octets import same_octets, take, write_u64
+    from leveret.core.codec.tables import TEXT, VOID
 
 NAME_MAX = 255
 # So many headers are remembered, if their JSON is no longer than this.
@@ -27,11 +27,10 @@ ID_FIELD = bytes((len(ID_HEADER),)) + ID_HEADER.encode() + b"l"
 
 
 class RowHeaders:
-    """A row has this producer's name and the number behind the first id, unless its columns say otherwise."""
+    """A row has this producer's name, and its number for an id, unless its columns say otherwise."""
 
-    def __init__(self, producer, first_id):
+    def __init__(self, producer):
         self.producer = producer
-        self.first_id = first_id
         self.known = {}
         # What was written last, all but the publishing id at its end, and for what.
         self.last_fields = None
@@ -45,16 +44,20 @@ class RowHeaders:
         self.pairs = columns.get("headers")
         return 0
 
-    def table(self, row, number):
+    def table(self, row):
         """The fields of a row's headers table, without the length before them."""
         name = self.producer
         if self.producers is not None and not self.producers.is_null(row):
             start = self.producers.start(row)
             end = self.producers.start(row + 1)
-            name = take(self.producers.p, start, end)
+            name = self.last_name
+            size = end - start
+            # Mostly that of the row before.
+            if name is None or len(name) != size or not same_octets(self.producers.p, start, name, 0, size):
+                name = take(self.producers.p, start, end)
         if len(name) == 0 or len(name) > NAME_MAX:
             return None
-        publishing_id = self.first_id + number
+        publishing_id = row
         if self.publishing_ids is not None and not self.publishing_ids.is_null(row):
             publishing_id = self.publishing_ids.value(row)
         if publishing_id < 0:

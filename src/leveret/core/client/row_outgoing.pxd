@@ -1,11 +1,11 @@
 cimport cython
 
-from leveret.core.buffers cimport grow
+from leveret.core.codec.buffers cimport grow
 from leveret.core.client.cells cimport NumberCells, OctetCells, PairCells
 from leveret.core.client.outgoing cimport Outgoing, make_outgoing
 from leveret.core.client.row_headers cimport RowHeaders
-from leveret.core.octets cimport copy_octets, same_octets, take, write_u16, write_u32, write_u64
-from leveret.core.properties cimport (
+from leveret.core.codec.octets cimport copy_octets, same_octets, take, write_u16, write_u32, write_u64
+from leveret.core.codec.properties cimport (
     APP_ID, CONTENT_ENCODING, CONTENT_TYPE, CORRELATION_ID, DELIVERY_MODE, EXPIRATION, HEADERS, MESSAGE_ID, PRIORITY,
     REPLY_TO, TIMESTAMP, TYPE, USER_ID,
 )
@@ -46,9 +46,10 @@ cdef class RowOutgoing:
     cdef Py_ssize_t at
     cdef unsigned int flags
 
-    cpdef list make(self, dict columns, Py_ssize_t rows, long long before)
+    cpdef int rename(self, bytes producer, bytes id_prefix) except -1
+    cpdef list make(self, dict columns, Py_ssize_t rows)
     @cython.locals(body=bytes, message_id=bytes, table=bytes, start=Py_ssize_t)
-    cdef Outgoing make_row(self, Py_ssize_t row, long long number)
+    cdef Outgoing make_row(self, Py_ssize_t row)
     @cython.locals(same="const unsigned char*")
     cdef bint find_address(self, Py_ssize_t row) except -1
     @cython.locals(start=Py_ssize_t, size=Py_ssize_t, source="const unsigned char*")
@@ -61,7 +62,7 @@ cdef class RowOutgoing:
     cdef bint put_numbers(self, Py_ssize_t row) except -1
     @cython.locals(start=Py_ssize_t, end=Py_ssize_t, i=Py_ssize_t)
     cdef bint is_number(self, OctetCells cells, Py_ssize_t row) except -1
-    @cython.locals(source="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t, digits=Py_ssize_t, left="long long", i=Py_ssize_t)
-    cdef bytes put_message_id(self, Py_ssize_t row, long long number)
+    @cython.locals(source="const unsigned char*", size=Py_ssize_t, start=Py_ssize_t, digits=Py_ssize_t, left=Py_ssize_t, i=Py_ssize_t)
+    cdef bytes put_message_id(self, Py_ssize_t row)
     @cython.locals(value="long long")
     cdef bint put_moment(self, Py_ssize_t row) except -1

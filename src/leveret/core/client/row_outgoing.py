@@ -7,10 +7,10 @@ the others. Called by Spark's sink for each batch."""
 import cython
 
 if not cython.compiled:
-    from leveret.core.buffers import grow
     from leveret.core.client.outgoing import make_outgoing
-    from leveret.core.properties import PROPERTY_BITS
-    from leveret.core.pure_octets import copy_octets, same_octets, take, write_u16, write_u32, write_u64
+    from leveret.core.codec.buffers import grow
+    from leveret.core.codec.properties import PROPERTY_BITS
+    from leveret.core.codec.pure_octets import copy_octets, same_octets, take, write_u16, write_u32, write_u64
 
     CONTENT_TYPE, CONTENT_ENCODING = PROPERTY_BITS["content_type"], PROPERTY_BITS["content_encoding"]
     HEADERS, DELIVERY_MODE, PRIORITY = (PROPERTY_BITS[name] for name in ("headers", "delivery_mode", "priority"))
@@ -47,8 +47,14 @@ class RowOutgoing:
         self.at = 0
         self.flags = 0
 
-    def make(self, columns, rows, before):
-        """A message or None for each row of a table with these columns, by name. `before` rows came before these."""
+    def rename(self, producer, id_prefix):
+        """Gives the rows to come another producer's name, and other message ids."""
+        self.headers.producer = producer
+        self.id_prefix = id_prefix
+        return 0
+
+    def make(self, columns, rows):
+        """A message or None for each row of a table with these columns, by name."""
         self.bodies = columns["body"]
         self.exchanges = columns.get("exchange")
         self.routing_keys = columns.get("routing_key")
@@ -65,12 +71,12 @@ class RowOutgoing:
         self.priorities = columns.get("priority")
         self.moments = columns.get("message_timestamp")
         self.headers.take_columns(columns)
-        return [self.make_row(row, before + row) for row in range(rows)]
+        return [self.make_row(row) for row in range(rows)]
 
-    def make_row(self, row, number):
+    def make_row(self, row):
         if self.bodies.is_null(row) or not self.find_address(row):
             return None
-        table = self.headers.table(row, number)
+        table = self.headers.table(row)
         if table is None:
             return None
         if len(table) + SHORTS_BYTES > len(self.scratch):
@@ -96,7 +102,7 @@ class RowOutgoing:
             and self.put_text(self.expirations, row, EXPIRATION)
         ):
             return None
-        message_id = self.put_message_id(row, number)
+        message_id = self.put_message_id(row)
         if message_id is None or not (
             self.put_moment(row)
             and self.put_text(self.types, row, TYPE)
@@ -196,7 +202,7 @@ class RowOutgoing:
                 return False
         return end > start
 
-    def put_message_id(self, row, number):
+    def put_message_id(self, row):
         """The message id, which is in its place then; None if it is too long. An empty one, which some publish, is
         none."""
         self.flags |= MESSAGE_ID
@@ -209,7 +215,7 @@ class RowOutgoing:
             self.at = start
         size = len(self.id_prefix)
         digits = 1
-        left = number // 10
+        left = row // 10
         while left > 0:
             digits += 1
             left //= 10
@@ -219,7 +225,7 @@ class RowOutgoing:
         self.p[start] = size + digits
         copy_octets(self.p, start + 1, source, 0, size)
         self.at = start + 1 + size + digits
-        left = number
+        left = row
         for i in range(digits):
             self.p[self.at - 1 - i] = 48 + left % 10
             left //= 10

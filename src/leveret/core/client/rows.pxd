@@ -2,9 +2,9 @@ cimport cython
 
 from leveret.core.client.columns cimport NumberColumn, OctetColumn
 from leveret.core.client.delivery cimport Delivery
-from leveret.core.octets cimport read_u64, same_octets
-from leveret.core.properties cimport DELIVERY_MODE, HEADERS, PRIORITY, TIMESTAMP, Properties
-from leveret.core.tables cimport INT64, TEXT, _find_value_end, _read_value
+from leveret.core.codec.octets cimport read_u64, same_octets
+from leveret.core.codec.properties cimport DELIVERY_MODE, HEADERS, PRIORITY, TIMESTAMP, Properties
+from leveret.core.codec.tables cimport INT64, TEXT, _find_value_end, _read_value
 
 cdef bytes OFFSET_NAME, STAMP_NAME
 cdef long long MICROSECONDS
@@ -17,6 +17,7 @@ cdef class Rows:
     cdef public bint stamped
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t octets
+    cdef public Py_ssize_t taken_octets
     cdef readonly Delivery last
     cdef public unsigned long long next_offset
     cdef public unsigned long long gap_start

@@ -9,9 +9,9 @@ from leveret.core.client.columns import NumberColumn, OctetColumn
 from leveret.core.client.header_text import headers_to_json, value_text
 
 if not cython.compiled:
-    from leveret.core.properties import DELIVERY_MODE, HEADERS, PRIORITY, TIMESTAMP
-    from leveret.core.pure_octets import read_u64, same_octets
-    from leveret.core.tables import INT64, TEXT, _find_value_end, _read_value
+    from leveret.core.codec.properties import DELIVERY_MODE, HEADERS, PRIORITY, TIMESTAMP
+    from leveret.core.codec.pure_octets import read_u64, same_octets
+    from leveret.core.codec.tables import INT64, TEXT, _find_value_end, _read_value
 
 # Texts among the properties, by the bits that say whether they are there.
 TEXTS = {
@@ -55,6 +55,8 @@ class Rows:
         self.count = 0
         # Octets of bodies and properties, which is what a bunch weighs.
         self.octets = 0
+        # Octets of the bodies that were taken since this was set to 0, wanted or not: what a prefetch counts.
+        self.taken_octets = 0
         # The delivery that was taken last, for whoever settles what was.
         self.last = None
         # How far it is: behind the last message that was taken or passed over.
@@ -97,6 +99,7 @@ class Rows:
                 break
             items.popleft()
             taken += 1
+            self.taken_octets += len(delivery.body)
             self.last = delivery
             if self.offset < self.next_offset:
                 continue

@@ -8,20 +8,20 @@ if not cython.compiled:
     from leveret.core.client.outgoing import CONFIRMED
 
 
-def publish_run(lane, messages, start, end, bytes_max, due, owner):
-    """Publishes messages[start:end] on a lane that confirms, as far as the socket takes them and their bodies have no
-    more than `bytes_max`. Where it stopped: at `start` if the first has to be looked at by itself."""
+def publish_run(codec, messages, start, end, bytes_max, due, owner):
+    """Publishes messages[start:end] on a channel codec that confirms, as far as the socket takes them and their bodies
+    have no more than `bytes_max`. Where it stopped: at `start` if the first has to be looked at by itself."""
     at = start
-    while at < end and not lane.outbox.congested:
+    while at < end and not codec.write_buffer.congested:
         message = messages[at]
         size = len(message.body)
-        if size > bytes_max or len(message.raw) + 12 > lane.payload_max:
+        if size > bytes_max or len(message.raw) + 12 > codec.payload_max:
             break
         bytes_max -= size
         message.owner = owner
         message.due = due
         message.index = at
-        lane.publish(message)
+        codec.publish(message)
         at += 1
     return at
 

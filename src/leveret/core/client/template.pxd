@@ -1,6 +1,6 @@
 cimport cython
 
-from leveret.core.properties cimport MESSAGE_ID
+from leveret.core.codec.properties cimport MESSAGE_ID
 
 cdef unsigned int AFTER_ID
 cdef Py_ssize_t SHORT_MAX

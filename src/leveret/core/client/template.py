@@ -4,10 +4,10 @@ Most publishers send the same properties again and again; only the id differs. S
 
 import cython
 
-from leveret.core.properties import PROPERTY_BITS, parse_properties
+from leveret.core.codec.properties import PROPERTY_BITS, parse_properties
 
 if not cython.compiled:
-    from leveret.core.properties import MESSAGE_ID
+    from leveret.core.codec.properties import MESSAGE_ID
 
 # Where the message id stands among the values, see PROPERTY_BITS.
 AFTER_ID = MESSAGE_ID - 1

@@ -1,11 +1,11 @@
 cimport cython
 
-from leveret.core.amqp10 cimport data_head, to_amqp10
-from leveret.core.octets cimport (
+from leveret.core.codec.amqp10 cimport data_head, to_amqp10
+from leveret.core.codec.octets cimport (
     copy_octets, read_u16, read_u32, read_u64, same_octets, take, write_u16, write_u32, write_u64
 )
-from leveret.core.outbox cimport Outbox
-from leveret.core.records cimport MESSAGE_HEAD_BYTES
+from leveret.core.codec.write_buffer cimport WriteBuffer
+from leveret.core.log.records cimport MESSAGE_HEAD_BYTES
 from leveret.core.stream.cursor cimport Cursor
 from leveret.core.stream.log cimport RAW, SUBBATCH
 from leveret.core.stream.queue cimport StreamQueue
@@ -19,7 +19,7 @@ cdef Py_ssize_t ENTRIES_MAX, GAP_BYTES_MAX, FRAME_HEAD, CHUNK_HEAD, CREDIT_MAX
 cdef class StreamSubscription:
     cdef readonly unsigned int id
     cdef readonly StreamQueue stream
-    cdef readonly Outbox outbox
+    cdef readonly WriteBuffer write_buffer
     cdef public unsigned int version
     cdef readonly Py_ssize_t bytes_max
     cdef readonly Cursor cursor
@@ -42,8 +42,8 @@ cdef class StreamSubscription:
     cpdef object pause(self)
     cpdef object add_credit(self, Py_ssize_t credit)
     cpdef object cursor_ready(self)
-    cpdef int pump(self) except -1
-    @cython.locals(cursor=Cursor, out=Outbox, size=Py_ssize_t, room=Py_ssize_t, head=Py_ssize_t, q="unsigned char*", start=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t, first="unsigned long long", following="unsigned long long", stamp="unsigned long long", entries=Py_ssize_t, records=Py_ssize_t, taken=Py_ssize_t)
+    cpdef int transport(self) except -1
+    @cython.locals(cursor=Cursor, out=WriteBuffer, size=Py_ssize_t, room=Py_ssize_t, head=Py_ssize_t, q="unsigned char*", start=Py_ssize_t, at=Py_ssize_t, end=Py_ssize_t, first="unsigned long long", following="unsigned long long", stamp="unsigned long long", entries=Py_ssize_t, records=Py_ssize_t, taken=Py_ssize_t)
     cdef int write_chunk(self) except -1
     @cython.locals(extra=Py_ssize_t)
     cdef int write_head(self, unsigned char* q, Py_ssize_t at, Py_ssize_t size, Py_ssize_t entries, Py_ssize_t records, unsigned long long stamp, unsigned long long first) except -1

@@ -3,17 +3,18 @@
 A chunk is a run of entries with consecutive offsets, up to so many octets; clients count from its first offset. An
 entry of the stream protocol goes out as it came, one of AMQP 0-9-1 as sections of AMQP 1.0. With filter values a chunk
 starts and ends with an entry that has one of them; what is in between the client filters itself, as the protocol wants
-it. A pure machine: it reads through its cursor and writes into its connection's outbox, unless that is congested."""
+it. A pure machine: it reads through its cursor and writes into its connection's write buffer, unless that is
+congested."""
 
 import zlib
 
 import cython
 
-from leveret.core.amqp10 import data_head, head_amqp10, to_amqp10
+from leveret.core.codec.amqp10 import data_head, head_amqp10, to_amqp10
 from leveret.core.stream.segment import make_bloom
 
 if not cython.compiled:
-    from leveret.core.pure_octets import (
+    from leveret.core.codec.pure_octets import (
         copy_octets,
         read_u16,
         read_u32,
@@ -24,7 +25,7 @@ if not cython.compiled:
         write_u32,
         write_u64,
     )
-    from leveret.core.records import MESSAGE_HEAD_BYTES
+    from leveret.core.log.records import MESSAGE_HEAD_BYTES
     from leveret.core.stream.log import RAW, SUBBATCH
 
 DELIVER = 8
@@ -42,10 +43,10 @@ CREDIT_MAX = 1 << 30
 
 
 class StreamSubscription:
-    def __init__(self, id, stream, outbox, version, bytes_max):
+    def __init__(self, id, stream, write_buffer, version, bytes_max):
         self.id = id
         self.stream = stream
-        self.outbox = outbox
+        self.write_buffer = write_buffer
         # Of DELIVER: 2 says how far the stream is committed.
         self.version = version
         self.bytes_max = bytes_max
@@ -77,7 +78,7 @@ class StreamSubscription:
     def begin(self, offset):
         self.pause()
         self.cursor = self.stream.open_cursor(self, offset, self.blooms, self.unfiltered)
-        self.pump()
+        self.transport()
 
     def pause(self):
         """Sends nothing more; `begin` goes on, wherever it says."""
@@ -87,17 +88,17 @@ class StreamSubscription:
 
     def add_credit(self, credit):
         self.credit = min(self.credit + credit, CREDIT_MAX)
-        self.pump()
+        self.transport()
 
     def cursor_ready(self):
         """There is something to read again."""
-        self.pump()
+        self.transport()
 
     # ---- sending
 
-    def pump(self):
+    def transport(self):
         """Sends as long as there is credit, room and something to send."""
-        while self.cursor is not None and self.credit > 0 and not self.outbox.congested and self.cursor.ready():
+        while self.cursor is not None and self.credit > 0 and not self.write_buffer.congested and self.cursor.ready():
             self.write_chunk()
         return 0
 
@@ -108,7 +109,7 @@ class StreamSubscription:
             cursor.step()
             if not cursor.ready():
                 return 0
-        out = self.outbox
+        out = self.write_buffer
         size = self.entry_size()
         room = max(size, self.bytes_max)
         head = FRAME_HEAD + CHUNK_HEAD + (8 if self.version == 2 else 0)

@@ -7,12 +7,12 @@ touches a socket."""
 
 import cython
 
-from leveret.core.carry import Carry
+from leveret.core.codec.carry import Carry
 from leveret.errors import HardError
 
 if not cython.compiled:
-    from leveret.core.pure_octets import read_u16, read_u32, take
-    from leveret.core.stream.intake import check_entries, write_errors
+    from leveret.core.codec.pure_octets import read_u16, read_u32, take
+    from leveret.core.stream.publish_path import check_entries, write_errors
 
 # Octets of a frame's size, and the least that must follow: the command's key and version.
 SIZE_BYTES = 4
@@ -29,9 +29,12 @@ PUBLISHED = b""
 
 
 class StreamConnection(Carry):
-    def __init__(self, outbox, frame_max):
+    def __init__(self, write_buffer, frame_max, unfinished):
         Carry.__init__(self)
-        self.outbox = outbox
+        # The account in the budget of what has come and is not complete, and how much of a frame is counted there.
+        self.unfinished = unfinished
+        self.counted = 0
+        self.write_buffer = write_buffer
         self.frame_max = frame_max
         # By id.
         self.publishers = {}
@@ -77,6 +80,8 @@ class StreamConnection(Carry):
                 event = self.frame(p, at + SIZE_BYTES, at + size)
         if event is None:
             self.keep_partial()
+            if self.partial_size != self.counted:
+                self.count_partial()
         return event
 
     def check_frame(self, p, at):
@@ -92,10 +97,22 @@ class StreamConnection(Carry):
         """Adds to the frame that began in an earlier chunk; true once it is whole."""
         return self.fill_partial(SIZE_BYTES) and self.fill_partial(self.check_frame(self.partial, 0))
 
+    def count_partial(self):
+        """Counts in the budget what has come of a frame that is not complete; raises HardError if there is no room."""
+        counted = self.counted
+        if self.partial_size > counted:
+            self.unfinished.hold(self.partial_size - counted)
+        else:
+            self.unfinished.give(counted - self.partial_size)
+        self.counted = self.partial_size
+        return 0
+
     def stop(self):
         """Nothing that comes after a frame that cannot be understood makes sense."""
         self.muted = True
+        self.partial = None
         self.partial_size = 0
+        self.count_partial()
         self.let_go()
 
     # ---- frames
@@ -121,7 +138,7 @@ class StreamConnection(Carry):
         if publisher is None:
             check_entries(p, at + PUBLISH_HEAD, end, version)
             self.unknown_publishers_total += 1
-            write_errors(self.outbox, id, PUBLISHER_DOES_NOT_EXIST, p, at + PUBLISH_HEAD, end, version)
+            write_errors(self.write_buffer, id, PUBLISHER_DOES_NOT_EXIST, p, at + PUBLISH_HEAD, end, version)
         else:
             publisher.publish(p, at + PUBLISH_HEAD, end, version)
         return PUBLISHED if self.alarmed else None

@@ -1,14 +1,14 @@
 cimport cython
 
-from leveret.core.channel cimport Channel
-from leveret.core.consumer cimport Consumer
-from leveret.core.content cimport write_deliver
-from leveret.core.contract cimport make_entry
-from leveret.core.message cimport Message, make_message
-from leveret.core.octets cimport read_u16, read_u32, read_u64, take
-from leveret.core.properties cimport Properties
-from leveret.core.records cimport MESSAGE_HEAD_BYTES
-from leveret.core.stream.content cimport with_offset, write_entry
+from leveret.core.connection.channel cimport Channel
+from leveret.core.connection.consumer cimport Consumer
+from leveret.core.codec.content cimport write_deliver
+from leveret.core.queue.contract cimport make_entry
+from leveret.core.codec.message cimport Message, make_message
+from leveret.core.codec.octets cimport read_u16, read_u32, read_u64, take
+from leveret.core.codec.properties cimport Properties
+from leveret.core.log.records cimport MESSAGE_HEAD_BYTES
+from leveret.core.stream.content cimport message_at, with_offset, write_entry
 from leveret.core.stream.cursor cimport Cursor
 from leveret.core.stream.log cimport RAW, SUBBATCH
 from leveret.core.stream.queue cimport StreamQueue
@@ -33,11 +33,13 @@ cdef class StreamConsumer(Consumer):
     cdef public list blooms
     cdef public bint unfiltered
     cdef public bint stamped
-    cdef list expanded
+    cdef object expansion
+    cdef Py_ssize_t expansion_at
+    cdef Py_ssize_t steps
     cdef Message blank
 
-    @cython.locals(cursor=Cursor, p="const unsigned char*", at=Py_ssize_t, offset="unsigned long long", message=Message)
-    cpdef int pump(self) except -1
+    @cython.locals(cursor=Cursor, p="const unsigned char*", at=Py_ssize_t)
+    cpdef int transport(self) except -1
     cpdef int go_on(self) except -1
     cpdef int finish(self) except -1
     @cython.locals(p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t)
@@ -49,5 +51,7 @@ cdef class StreamConsumer(Consumer):
     @cython.locals(channel=Channel, payload_max=Py_ssize_t)
     cdef int send_message(self, unsigned long long offset, Message message) except -1
     cdef int expand(self) except -1
+    @cython.locals(offset="unsigned long long", message=Message)
+    cdef int send_expanded(self) except -1
     cpdef int settled(self, unsigned long long offset) except -1
     cdef int remember(self, unsigned long long offset) except -1

@@ -1,23 +1,23 @@
 """A consumer of a stream: reads at its own place and pace, is sent no more than it has credit for, and stops where it
 asked to.
 
-A pure machine: what it reads comes through its cursor, what it sends goes into the channel's outbox."""
+A pure machine: what it reads comes through its cursor, what it sends goes into the channel's write buffer."""
 
 from collections import deque
 
 import cython
 
-from leveret.core.consumer import Consumer
-from leveret.core.message import make_message
-from leveret.core.properties import parse_properties
-from leveret.core.stream.entries import expand
+from leveret.core.codec.message import make_message
+from leveret.core.codec.properties import parse_properties
+from leveret.core.connection.consumer import Consumer
+from leveret.core.stream.expanding import expansions_of
 
 if not cython.compiled:
-    from leveret.core.content import write_deliver
-    from leveret.core.contract import make_entry
-    from leveret.core.pure_octets import read_u16, read_u32, read_u64, take
-    from leveret.core.records import MESSAGE_HEAD_BYTES
-    from leveret.core.stream.content import with_offset, write_entry
+    from leveret.core.codec.content import write_deliver
+    from leveret.core.codec.pure_octets import read_u16, read_u32, read_u64, take
+    from leveret.core.log.records import MESSAGE_HEAD_BYTES
+    from leveret.core.queue.contract import make_entry
+    from leveret.core.stream.content import message_at, with_offset, write_entry
     from leveret.core.stream.log import RAW, SUBBATCH
 
 NEVER = 0xFFFFFFFFFFFFFFFF
@@ -49,8 +49,11 @@ class StreamConsumer(Consumer):
         self.unfiltered = False
         # Whether its messages say when they came.
         self.stamped = False
-        # What a sub-batch was taken apart into, the next last.
-        self.expanded = []
+        # The sub-batch that it is in, and the number of the next message there; None if it is in none. How much it has
+        # done since its turn began.
+        self.expansion = None
+        self.expansion_at = 0
+        self.steps = 0
         # Stands in for messages among what is unacked, where only their size matters.
         self.blank = make_message(b"", NO_PROPERTIES, b"")
         self.waiting = True
@@ -66,14 +69,14 @@ class StreamConsumer(Consumer):
         self.held.clear()
         self.early.clear()
         self.cursor = self.stream.open_cursor(self, offset, self.blooms, self.unfiltered)
-        self.pump()
+        self.transport()
 
     def pause(self):
         """Sends nothing more; `begin` goes on, wherever it says."""
         if self.cursor is not None:
             self.cursor.close()
             self.cursor = None
-        self.expanded = []
+        self.expansion = None
 
     def drain(self, done):
         """Sends nothing more, and calls `done` once all that was sent is settled."""
@@ -106,23 +109,22 @@ class StreamConsumer(Consumer):
     def go_on(self):
         """There is credit again."""
         self.waiting = True
-        return self.pump()
+        return self.transport()
 
     def cursor_ready(self):
         """There is something to read again."""
-        self.pump()
+        self.transport()
 
-    def pump(self):
+    def transport(self):
+        self.steps = 0
         while self.cursor is not None:
             if not self.can_take():
                 if self.waiting:
                     self.park()
                 return 0
-            if self.expanded:
-                offset, message = self.expanded.pop()
-                if offset >= self.stop_offset:
-                    return self.finish()
-                self.send_message(offset, message)
+            if self.expansion is not None:
+                if self.send_expanded() == 0:
+                    return 0
                 continue
             cursor = self.cursor
             if cursor.offset >= self.stop_offset:
@@ -173,9 +175,12 @@ class StreamConsumer(Consumer):
         at = cursor.at
         self.hold_offset(read_u64(p, at + 8), read_u32(p, at + 28))
         channel = self.channel
-        payload_max = channel.intake.payload_max
+        if channel.publish_path.trace is not None:
+            message = message_at(cursor.data, at)
+            channel.publish_path.trace.delivered(self.queue, message, message.body, False)
+        payload_max = channel.publish_path.payload_max
         return write_entry(
-            channel.outbox,
+            channel.write_buffer,
             channel.number,
             self.prefix,
             channel.last_tag,
@@ -188,17 +193,43 @@ class StreamConsumer(Consumer):
     def send_message(self, offset, message):
         self.hold_offset(offset, message.body_size)
         channel = self.channel
-        payload_max = channel.intake.payload_max
+        if channel.publish_path.trace is not None:
+            channel.publish_path.trace.delivered(self.queue, message, message.body, False)
+        payload_max = channel.publish_path.payload_max
         dressed = with_offset(message, offset, self.stamped)
-        return write_deliver(channel.outbox, channel.number, self.prefix, channel.last_tag, False, dressed, payload_max)
+        return write_deliver(
+            channel.write_buffer, channel.number, self.prefix, channel.last_tag, False, dressed, payload_max
+        )
 
     def expand(self):
         """The entry is of the stream protocol: its messages go out as ones of this protocol."""
-        first = self.cursor.offset
-        messages = expand(self.cursor.data, self.cursor.at)
-        messages.reverse()
-        self.expanded = [item for item in messages if item[0] >= first]
+        cursor = self.cursor
+        self.expansion = expansions_of(self.stream.office).find(
+            self.stream.log.id, cursor.data, cursor.at, cursor.offset
+        )
+        self.expansion_at = max(cursor.offset - self.expansion.first, 0)
         return 0
+
+    def send_expanded(self):
+        """One step through the sub-batch: false if the next must wait, or nothing is left to do."""
+        expansions = expansions_of(self.stream.office)
+        if expansions.is_waiting(self) or not expansions.spend(self, self.steps):
+            return 0
+        self.steps += 1
+        offset = self.expansion.first + self.expansion_at
+        if offset >= self.stop_offset:
+            self.finish()
+            return 0
+        if self.expansion_at < self.expansion.base:
+            # Others are ahead of it by more than is kept.
+            self.expansion = self.expansion.from_start()
+        message = self.expansion.fetch(self.expansion_at)
+        if message is not None:
+            self.expansion_at += 1
+            self.send_message(offset, message)
+        elif self.expansion.over:
+            self.expansion = None
+        return 1
 
     # ---- acks
 

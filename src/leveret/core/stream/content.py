@@ -3,13 +3,13 @@ where in the stream it is, and another that says when it came, for whoever asked
 
 import cython
 
-from leveret.core.field_types import Int64
-from leveret.core.message import make_message
-from leveret.core.properties import parse_properties
+from leveret.core.codec.field_types import Int64
+from leveret.core.codec.message import HIDDEN_HEADERS, make_message
+from leveret.core.codec.properties import parse_properties
 
 if not cython.compiled:
-    from leveret.core.content import write_deliver
-    from leveret.core.pure_octets import (
+    from leveret.core.codec.content import write_deliver
+    from leveret.core.codec.pure_octets import (
         copy_octets,
         read_u16,
         read_u32,
@@ -19,7 +19,7 @@ if not cython.compiled:
         write_u32,
         write_u64,
     )
-    from leveret.core.records import MESSAGE_HEAD_BYTES
+    from leveret.core.log.records import MESSAGE_HEAD_BYTES
     from leveret.core.stream.log import REWRITE
 
     HEADERS_BIT = 0x2000
@@ -137,7 +137,7 @@ def message_at(data, at):
 
 def with_offset(message, offset, stamped):
     """The message as a consumer is to see it: with its offset, whatever it had, and without what is not for clients."""
-    ours = ("BCC", OFFSET_HEADER, STAMP_HEADER) if stamped else ("BCC", OFFSET_HEADER)
+    ours = (*HIDDEN_HEADERS, OFFSET_HEADER, STAMP_HEADER) if stamped else (*HIDDEN_HEADERS, OFFSET_HEADER)
     headers = {name: value for name, value in message.properties.headers().items() if name not in ours}
     headers[OFFSET_HEADER] = Int64(offset)
     if stamped:

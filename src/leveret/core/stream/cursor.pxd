@@ -1,7 +1,7 @@
 cimport cython
 
-from leveret.core.octets cimport read_u32, read_u64
-from leveret.core.records cimport ENTRY, padded
+from leveret.core.codec.octets cimport read_u32, read_u64
+from leveret.core.log.records cimport ENTRY, padded
 from leveret.core.stream.log cimport StreamLog
 from leveret.core.stream.segment cimport StreamSegment, find_place, may_match, place_of
 

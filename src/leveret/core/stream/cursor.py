@@ -8,8 +8,8 @@ how much is read at a time, is all the memory a reader costs."""
 import cython
 
 if not cython.compiled:
-    from leveret.core.pure_octets import read_u32, read_u64
-    from leveret.core.records import ENTRY, padded
+    from leveret.core.codec.pure_octets import read_u32, read_u64
+    from leveret.core.log.records import ENTRY, padded
     from leveret.core.stream.segment import find_place, may_match, place_of
 
 # The first read is short, and each that follows it twice as long, up to the second.
@@ -124,7 +124,7 @@ class Cursor:
     def want_read(self):
         if not self.loading and not self.closed:
             self.loading = True
-            self.log.keeper.want_read(self)
+            self.log.stream_store.want_read(self)
         return 0
 
     def close(self):
@@ -181,7 +181,7 @@ class Cursor:
                     return (segment, self.place, 0)
                 segment = following
                 self.segment = segment
-                self.place = self.log.keeper.first_place
+                self.place = self.log.stream_store.first_place
             elif self.blooms is None:
                 return (segment, self.place, min(self.read_bytes, segment.synced - self.place))
             elif self.lacks_index():

@@ -1,12 +1,12 @@
 cimport cython
 
-from leveret.core.batch cimport Beside
-from leveret.core.buffers cimport grow
-from leveret.core.journal cimport Journal
-from leveret.core.octets cimport clear_octets, copy_octets, write_u16, write_u32, write_u64
-from leveret.core.records cimport ENTRY, HEAD_BYTES, MESSAGE_HEAD_BYTES, TRACK, padded, write_head
+from leveret.core.log.batch cimport SideLog
+from leveret.core.codec.buffers cimport grow
+from leveret.core.log.journal cimport Journal
+from leveret.core.codec.octets cimport clear_octets, copy_octets, write_u16, write_u32, write_u64
+from leveret.core.log.records cimport ENTRY, HEAD_BYTES, MESSAGE_HEAD_BYTES, TRACK, padded, write_head
 from leveret.core.stream.segment cimport StreamSegment
-from leveret.core.stream.tracking cimport Tracking
+from leveret.core.stream.tracking cimport ALONE, BATCH_ITEM_BYTES, LOGGED, MORE, Tracking, write_batch
 
 # Flags of an entry
 cdef enum:
@@ -14,13 +14,13 @@ cdef enum:
     SUBBATCH = 2
     REWRITE = 4
 
-cdef Py_ssize_t SHARED_BYTES_MAX, COPIED_BYTES_MAX, CHECKPOINT_BYTES, PATIENCE_BYTES
+cdef Py_ssize_t SHARED_BYTES_MAX, COPIED_BYTES_MAX, CHECKPOINT_BYTES
 
 
-cdef class StreamLog(Beside):
+cdef class StreamLog(SideLog):
     cdef readonly unsigned long long id
     cdef readonly Journal journal
-    cdef readonly object keeper
+    cdef readonly object stream_store
     cdef public unsigned long long segment_bytes
     cdef readonly list segments
     cdef readonly StreamSegment segment
@@ -32,16 +32,15 @@ cdef class StreamLog(Beside):
     cdef unsigned char* p
     cdef Py_ssize_t end
     cdef Py_ssize_t usual_bytes
-    cdef list pieces
+    cdef readonly list pieces
     cdef Py_ssize_t piece_start
-    cdef unsigned long long piece_place
+    cdef readonly unsigned long long piece_place
     cdef Py_ssize_t count
     cdef bint touched
     cdef public Py_ssize_t cursors
     cdef readonly list waiting
     cdef tuple last_part
     cdef readonly unsigned long long checkpoint
-    cdef unsigned long long patience
     cdef public long long max_bytes
     cdef public unsigned long long max_age_ms
     cdef readonly bint closed
@@ -59,9 +58,12 @@ cdef class StreamLog(Beside):
     @cython.locals(size=Py_ssize_t)
     cdef int advance(self, Py_ssize_t length) except -1
     @cython.locals(tracking=Tracking, length=Py_ssize_t, items=Py_ssize_t, at=Py_ssize_t, to=Py_ssize_t, p="unsigned char*")
-    cdef int write_track(self, bint whole) except -1
+    cdef int write_track(self, bint whole, int batch) except -1
     cpdef bint take_id(self, bytes producer, unsigned long long publishing_id) except -1
     cpdef int store_offset(self, bytes consumer, unsigned long long offset) except -1
+    cpdef list unwritten_segments(self)
+    cpdef bint is_settled(self) except -1
+    @cython.locals(tied=bint)
     cpdef object take_part(self)
     cpdef object part_written(self, object part)
     cpdef object part_synced(self, object part)

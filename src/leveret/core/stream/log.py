@@ -1,19 +1,22 @@
 """One stream's log as the data plane sees it: messages are appended to a buffer, go to disk with the journal's batches,
 and can be read once they are safe there.
 
-Never touches a file: `keeper`, in the storage room, makes segments, writes indexes and deletes what retention gives up.
+Never touches a file: `stream_store`, in the storage room, names segments, has their files made before a batch with
+something for them is taken, writes indexes and deletes what retention gives up.
 What one batch has of a stream is a part: entries, then a TRACK record, which ends it. After a crash the log is cut back
-to the last whole part, so a message is never there without its producer's id, nor the id without the message."""
+to the last whole part, so a message is never there without its producer's id, nor the id without the message. A part of
+a batch that has records in the node's log, which is written behind it, says so: without these it does not count."""
 
 import cython
 
-from leveret.core.batch import Beside
+from leveret.core.log.batch import SideLog
 from leveret.core.stream.tracking import Tracking
 
 if not cython.compiled:
-    from leveret.core.buffers import grow
-    from leveret.core.pure_octets import clear_octets, copy_octets, write_u16, write_u32, write_u64
-    from leveret.core.records import ENTRY, HEAD_BYTES, MESSAGE_HEAD_BYTES, TRACK, padded, write_head
+    from leveret.core.codec.buffers import grow
+    from leveret.core.codec.pure_octets import clear_octets, copy_octets, write_u16, write_u32, write_u64
+    from leveret.core.log.records import ENTRY, HEAD_BYTES, MESSAGE_HEAD_BYTES, TRACK, padded, write_head
+    from leveret.core.stream.tracking import ALONE, BATCH_ITEM_BYTES, LOGGED, MORE, write_batch
 
     RAW = 1
     SUBBATCH = 2
@@ -27,8 +30,6 @@ SHARED_BYTES_MAX = 1048576
 COPIED_BYTES_MAX = 16384
 # How much a segment grows before its index is written again: what a restart after a crash reads at most.
 CHECKPOINT_BYTES = 16777216
-# How much a full segment grows before a new one is tried again to be made, if it could not.
-PATIENCE_BYTES = 1048576
 
 
 class Part:
@@ -61,11 +62,11 @@ class Snapshot:
         self.blocks = log.segment.copy_index()
 
 
-class StreamLog(Beside):
-    def __init__(self, id, journal, keeper, segment_bytes=SEGMENT_BYTES):
+class StreamLog(SideLog):
+    def __init__(self, id, journal, stream_store, segment_bytes=SEGMENT_BYTES):
         self.id = id
         self.journal = journal
-        self.keeper = keeper
+        self.stream_store = stream_store
         self.segment_bytes = segment_bytes
         # From the oldest to the one that grows; none before the first message.
         self.segments = []
@@ -93,8 +94,6 @@ class StreamLog(Beside):
         self.last_part = None
         # Up to here the segment's index is on disk, or about to be.
         self.checkpoint = 0
-        # A segment that found no successor grows up to here before the next try.
-        self.patience = 0
         # What retention keeps at most: -1 octets are all, and so is an age of 0.
         self.max_bytes = -1
         self.max_age_ms = 0
@@ -132,8 +131,11 @@ class StreamLog(Beside):
 
     def touch(self):
         if not self.touched:
-            self.touched = True
+            if self.segment is None:
+                # Now and not when the batch is taken: its file must be there by then.
+                self.open_part()
             self.journal.add_beside(self)
+            self.touched = True
         return 0
 
     def open_part(self):
@@ -148,25 +150,19 @@ class StreamLog(Beside):
         return 0
 
     def start_segment(self):
-        """The keeper has a file for what comes next; if it has none, the old segment grows on."""
-        segment = self.keeper.new_segment(self)
-        if segment is None:
-            if self.segment is None:
-                raise OSError("a stream has no file to write to")
-            self.patience = self.segment.end + PATIENCE_BYTES
-            return 0
-        self.patience = 0
+        """The keeper names what comes next, and has its file made before it is written to."""
+        segment = self.stream_store.new_segment(self)
         self.segment = segment
         self.segments.append(segment)
         self.piece_start = self.end
         self.piece_place = segment.end
         self.checkpoint = segment.end
-        self.write_track(True)
+        self.write_track(True, MORE if self.pieces else ALONE)
         return 0
 
     def roll(self):
         """The segment is full: what is in the buffer for it is closed as a part of its own."""
-        self.write_track(False)
+        self.write_track(False, MORE)
         self.pieces.append((self.segment, self.piece_start, self.end, self.piece_place))
         self.piece_start = self.end
         self.piece_place = self.segment.end
@@ -181,6 +177,7 @@ class StreamLog(Beside):
 
     def append(self, address, properties, body, count, flags, filter_value, now):
         """Writes an entry; where it is in the stream."""
+        self.journal.require_open()
         self.open_part()
         address_size = len(address)
         properties_size = len(properties)
@@ -224,7 +221,7 @@ class StreamLog(Beside):
         self.advance(length)
         self.touch()
         self.journal.want_commit()
-        if self.segment.end >= self.segment_bytes and self.segment.end >= self.patience:
+        if self.segment.end >= self.segment_bytes:
             # Now and not before the next one: its producer's id may be known by then, and belongs to its own part.
             self.roll()
         return offset
@@ -235,20 +232,28 @@ class StreamLog(Beside):
         self.segment.end += size
         return self.journal.weigh(size)
 
-    def write_track(self, whole):
-        """The record that ends a part, or starts a segment: what is tracked, and how far everything is synced."""
+    def write_track(self, whole, batch):
+        """The record that ends a part, or starts a segment: what is tracked, and how far everything is synced; and
+        whether its batch ends with it."""
         tracking = self.tracking
         length = HEAD_BYTES + (tracking.whole_size() if whole else tracking.changed_size())
         items = len(tracking.producers if whole else tracking.changed_producers)
         items += len(tracking.consumers if whole else tracking.changed_consumers)
+        if batch != ALONE:
+            length += BATCH_ITEM_BYTES
+            items += 1
         self.reserve(padded(length))
         at = self.end
         p = self.p
         write_head(p, at, length, self.next_offset, TRACK)
         p[at + 17] = whole
+        p[at + 18] = batch
         write_u32(p, at + 20, items)
         write_u64(p, at + 24, self.committed_offset)
-        to = tracking.write_whole(p, at + HEAD_BYTES) if whole else tracking.write_changed(p, at + HEAD_BYTES)
+        to = at + HEAD_BYTES
+        if batch != ALONE:
+            to = write_batch(p, to, self.journal.batch_sequence, self.journal.synced_sequence)
+        to = tracking.write_whole(p, to) if whole else tracking.write_changed(p, to)
         clear_octets(p, to, at + padded(length))
         self.journal.owing.pop(self, None)
         return self.advance(length)
@@ -257,24 +262,36 @@ class StreamLog(Beside):
 
     def take_id(self, producer, publishing_id):
         """Whether this is to be appended, which must follow at once."""
+        self.journal.require_open()
         if self.segment is None:
             # A segment starts with what is tracked: this id must not be there before its message.
             self.open_part()
         return self.tracking.take_id(producer, publishing_id)
 
     def store_offset(self, consumer, offset):
-        self.tracking.store_offset(consumer, offset)
         self.touch()
+        self.tracking.store_offset(consumer, offset)
         return self.journal.want_notes()
 
     def forget_offset(self, consumer):
-        if not self.tracking.forget_offset(consumer):
+        if consumer not in self.tracking.consumers:
             return False
         self.touch()
+        self.tracking.forget_offset(consumer)
         self.journal.want_notes()
         return True
 
     # ---- batches
+
+    def unwritten_segments(self):
+        """Those that the open part has something for."""
+        segments = [piece[0] for piece in self.pieces]
+        segments.append(self.segment)
+        return segments
+
+    def is_settled(self):
+        """Whether all that it knows is safe on disk."""
+        return not self.touched and self.end == 0 and (self.segment is None or self.segment.synced == self.segment.end)
 
     def take_part(self):
         """Closes the open part, which the batch takes along; None if there is nothing to write any more."""
@@ -282,7 +299,9 @@ class StreamLog(Beside):
         if self.closed:
             return None
         self.open_part()
-        self.write_track(False)
+        # One that only says how far all was synced is right whatever becomes of its batch.
+        tied = self.journal.logged and (self.count > 0 or self.tracking.is_changed())
+        self.write_track(False, LOGGED if tied else ALONE)
         self.pieces.append((self.segment, self.piece_start, self.end, self.piece_place))
         snapshot = None
         if self.segment.end - self.checkpoint >= CHECKPOINT_BYTES:
@@ -309,9 +328,9 @@ class StreamLog(Beside):
         for segment, start, end, place in part.pieces:
             segment.synced = place + end - start
             if segment is not self.segment and segment.synced == segment.end:
-                self.keeper.seal(self, segment)
+                self.stream_store.seal(self, segment)
         if part.snapshot is not None:
-            self.keeper.write_checkpoint(self, part.snapshot)
+            self.stream_store.write_checkpoint(self, part.snapshot)
         if part.count == 0 or self.closed:
             return
         self.committed_offset = part.next_offset

@@ -1,10 +1,10 @@
 cimport cython
 
-from leveret.core.batch cimport Publisher
-from leveret.core.contract cimport ACCEPTED, KNOWN, Entry, Queue, Subscriber
-from leveret.core.message cimport Message
-from leveret.core.office cimport Office
-from leveret.core.properties cimport Properties
+from leveret.core.log.batch cimport Publisher
+from leveret.core.queue.contract cimport ACCEPTED, KNOWN, Entry, Queue, Subscriber
+from leveret.core.codec.message cimport Message
+from leveret.core.queue.office cimport Office
+from leveret.core.codec.properties cimport Properties
 from leveret.core.stream.log cimport REWRITE, StreamLog
 
 cdef Py_ssize_t NAME_BYTES_MAX
@@ -24,6 +24,8 @@ cdef class StreamQueue(Queue):
     cpdef unsigned long long activity(self) except? 0
     @cython.locals(properties=Properties)
     cpdef int publish(self, Message message) except -1
+    cpdef bint keeps(self, Message message) except -1
+    cpdef bint prepare(self, Message message, dict coming) except -1
     cdef int take_in(self, Message message, int flags, bytes filter_value) except -1
     cdef int publish_with_headers(self, Message message) except -1
     cpdef unsigned long long append_entry(self, bytes body, unsigned int count, int flags, bytes extra, bytes filter_value) except? 0xFFFFFFFFFFFFFFFF

@@ -5,12 +5,12 @@ credit, and for a consumer with a name they are how far it has come."""
 
 import cython
 
-from leveret.core.contract import Queue
+from leveret.core.queue.contract import Queue
 from leveret.core.stream.cursor import Cursor
 from leveret.errors import HardError
 
 if not cython.compiled:
-    from leveret.core.contract import ACCEPTED, KNOWN
+    from leveret.core.queue.contract import ACCEPTED, KNOWN
     from leveret.core.stream.log import REWRITE
 
 PRODUCER_HEADER = "x-producer-name"
@@ -62,6 +62,11 @@ class StreamQueue(Queue):
             return self.publish_with_headers(message)
         self.take_in(message, 0, None)
         return ACCEPTED
+
+    def prepare(self, message, coming):
+        # A stream without a file to write to says so before anything else of the transaction takes effect.
+        self.log.open_part()
+        return True
 
     def take_in(self, message, flags, filter_value):
         self.published_total += 1
@@ -152,6 +157,9 @@ class StreamQueue(Queue):
         entry.holder.settled(entry.position)
         return 0
 
+    def keeps(self, message):
+        return True
+
     def refuse_return(self, method):
         if not self.deleted:
             raise HardError(540, self.refusal("basic.nack and basic.reject"), method)
@@ -181,7 +189,7 @@ class StreamQueue(Queue):
             subscriber.stop()
         self.subscribers = None
         self.log.close()
-        self.log.keeper.remove(self.log)
+        self.log.stream_store.remove(self.log)
 
 
 def octets_of(value):

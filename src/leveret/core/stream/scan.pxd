@@ -1,9 +1,11 @@
 cimport cython
 
-from leveret.core.octets cimport read_u32, read_u64
-from leveret.core.records cimport ENTRY, HEAD_BYTES, TRACK, padded, record_length
+from leveret.core.codec.octets cimport read_u32, read_u64
+from leveret.core.log.record_check cimport fits
+from leveret.core.log.records cimport ENTRY, HEAD_BYTES, MESSAGE_HEAD_BYTES, TRACK, padded, sealed_length
+from leveret.core.log.record_search cimport RecordSearch
 from leveret.core.stream.segment cimport StreamSegment, filter_value_at
-from leveret.core.stream.tracking cimport Tracking
+from leveret.core.stream.tracking cimport ALONE, BATCH, BATCH_ITEM_BYTES, ITEM_BYTES, Tracking
 
 
 @cython.final
@@ -16,14 +18,22 @@ cdef class StreamScan:
     cdef readonly unsigned long long synced_offset
     cdef readonly unsigned long long part_end
     cdef readonly unsigned long long part_offset
+    cdef unsigned long long log_next
+    cdef readonly unsigned long long finished_end
+    cdef readonly unsigned long long finished_offset
+    cdef readonly bint unfinished
+    cdef readonly Py_ssize_t misshapen_bytes
+    cdef unsigned long long offset_behind
     cdef readonly Py_ssize_t records
     cdef readonly Py_ssize_t messages
 
     @cython.locals(p="const unsigned char*", at=Py_ssize_t, end=Py_ssize_t, segment=StreamSegment, length=Py_ssize_t, sequence="unsigned long long")
-    cpdef Py_ssize_t run(self, bytes data) except -1
+    cpdef Py_ssize_t run(self, bytes data, Py_ssize_t start=*, RecordSearch search=*) except -1
+    @cython.locals(count="unsigned int")
+    cdef int stop_at(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t length) except -1
     @cython.locals(p="const unsigned char*", count="unsigned int")
     cdef int take_entry(self, bytes data, Py_ssize_t at, Py_ssize_t length, unsigned long long sequence) except -1
-    @cython.locals(p="const unsigned char*")
+    @cython.locals(p="const unsigned char*", first="unsigned long long", synced="unsigned long long")
     cdef int take_track(self, bytes data, Py_ssize_t at, Py_ssize_t length, unsigned long long sequence) except -1
 
 

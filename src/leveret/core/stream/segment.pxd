@@ -1,8 +1,8 @@
 cimport cython
 
-from leveret.core.crc32c cimport crc32c
-from leveret.core.octets cimport clear_octets, read_u16, read_u32, read_u64, take, write_u64
-from leveret.core.records cimport MESSAGE_HEAD_BYTES
+from leveret.core.codec.crc32c cimport crc32c
+from leveret.core.codec.octets cimport clear_octets, read_u16, read_u32, read_u64, take, write_u64
+from leveret.core.log.records cimport MESSAGE_HEAD_BYTES
 
 cdef enum:
     BLOCK_BYTES = 40

@@ -13,9 +13,9 @@ indexes of sealed segments in files; this one is in memory only while its segmen
 import cython
 
 if not cython.compiled:
-    from leveret.core.pure_crc32c import crc32c
-    from leveret.core.pure_octets import clear_octets, read_u16, read_u32, read_u64, take, write_u64
-    from leveret.core.records import MESSAGE_HEAD_BYTES
+    from leveret.core.codec.pure_crc32c import crc32c
+    from leveret.core.codec.pure_octets import clear_octets, read_u16, read_u32, read_u64, take, write_u64
+    from leveret.core.log.records import MESSAGE_HEAD_BYTES
 
     BLOCK_BYTES = 40
     OFFSET_AT = 0

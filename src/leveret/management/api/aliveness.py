@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from leveret.broker.access import READ, Right
+from leveret.auth.access import READ, Right
 from leveret.broker.gate import Gate
-from leveret.core.borrower import Borrower
-from leveret.core.message import new_message
-from leveret.core.properties import parse_properties
+from leveret.core.codec.message import new_message
+from leveret.core.codec.properties import parse_properties
+from leveret.core.queue.mover import Mover
 from leveret.management.api.health import ANSWERS, OK, failed
 from leveret.management.api.numbers import Described
-from leveret.management.http.ask import Answer, Ask
+from leveret.management.http.request import Answer, Request
 from leveret.management.http.route import Scope, route
 
 QUEUE = "aliveness-test"
@@ -24,22 +24,21 @@ BODY = b"test_message"
     scope=Scope.ENTER,
     answers=ANSWERS,
 )
-def check_aliveness(ask: Ask) -> Described | Answer:
-    requester, broker = ask.requester(), ask.services.broker
-    queue = ask.services.topology.declare_queue(requester, QUEUE, False, False, False, {})
+def check_aliveness(request: Request) -> Described | Answer:
+    requester, broker = request.requester(), request.services.broker
+    queue = request.services.topology.declare_queue(requester, QUEUE, False, False, False, {})
     Gate(requester.vhost, requester.access).check_publish(requester.vhost.exchanges[b""])
     requester.access.check_queue(READ, QUEUE)
     if broker.blocked_reason is not None:
         return failed(f"publishers are blocked: {broker.blocked_reason}")
-    broker.tick()
-    message = new_message(b"", QUEUE.encode(), parse_properties(b"\x00\x00"), BODY)
-    message.stamp = broker.office.now
-    queue.receive(message)
-    borrower = Borrower(queue)
-    # Somebody may consume from it, which proves as much.
-    if queue.subscriber_count() == 0:
-        if not borrower.fetch():
-            return failed("a message that was published is not there")
-        borrower.settle()
-    broker.kick()
+    with broker.turn():
+        message = new_message(b"", QUEUE.encode(), parse_properties(b"\x00\x00"), BODY)
+        message.stamp = broker.office.now
+        queue.receive(message)
+        mover = Mover(queue)
+        # A consumer that takes it proves as much.
+        if queue.subscriber_count() == 0:
+            if not mover.fetch():
+                return failed("a message that was published is not there")
+            mover.settle()
     return OK

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from leveret.broker.access import Right
-from leveret.broker.audit import Noted
-from leveret.management.http.ask import Answer, Ask
+from leveret.auth.access import Right
+from leveret.auth.audit import Noted
 from leveret.management.http.errors import bad_request
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed
+from leveret.management.http.request import Answer, Request
 from leveret.management.http.route import Parameter, route
 
 FILTERS = (
@@ -20,7 +20,7 @@ FILTERS = (
 )
 
 
-def described(_ask: Ask, noted: Noted) -> dict[str, Any]:
+def described(_request: Request, noted: Noted) -> dict[str, Any]:
     return {
         "time": datetime.fromtimestamp(noted.time, UTC).isoformat(timespec="milliseconds"),
         "timestamp": int(noted.time * 1000),
@@ -55,20 +55,20 @@ NOTED: Listed[Noted] = Listed(
     query=(*FILTERS, *LIST_PARAMETERS),
     private=True,
 )
-async def get_audit(ask: Ask) -> Answer:
-    since = _since(ask)
-    user, action, outcome = ask.query.get("user"), ask.query.get("action", ""), ask.query.get("outcome")
+async def get_audit(request: Request) -> Answer:
+    since = _since(request)
+    user, action, outcome = request.query.get("user"), request.query.get("action", ""), request.query.get("outcome")
     found = [
         noted
-        for noted in reversed(ask.services.audit.recent)
+        for noted in reversed(request.services.audit.recent)
         if noted.time >= since and user in (None, noted.user) and action in noted.action
         if outcome in (None, noted.outcome)
     ]
-    return await listed(ask, found, NOTED)
+    return await listed(request, found, NOTED)
 
 
-def _since(ask: Ask) -> float:
-    given = ask.query.get("since", "")
+def _since(request: Request) -> float:
+    given = request.query.get("since", "")
     if not given:
         return 0.0
     try:

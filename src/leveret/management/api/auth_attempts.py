@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from leveret.broker.access import Right
+from leveret.auth.access import Right
 from leveret.management.api.nodes import named_node
 from leveret.management.api.numbers import Described
-from leveret.management.http.ask import DONE, Answer, Ask
+from leveret.management.http.request import DONE, Answer, Request
 from leveret.management.http.route import route
 
 # What RabbitMQ calls the protocols.
@@ -13,11 +13,11 @@ NAMES = {"amqp": "amqp091"}
 
 
 @route("GET", "/api/auth/attempts/{name}", Right.MONITORING, "Logins since the start, or since they were reset")
-def get_attempts(ask: Ask) -> list[Described]:
-    named_node(ask)
-    told = ask.services.attempts_told
+def get_attempts(request: Request) -> list[Described]:
+    named_node(request)
+    told = request.services.attempts_told
     found = []
-    for protocol, attempts in sorted(ask.services.broker.logins.attempts.items()):
+    for protocol, attempts in sorted(request.services.broker.logins.attempts.items()):
         succeeded, failed = told.get(protocol, (0, 0))
         found.append(
             {
@@ -31,14 +31,14 @@ def get_attempts(ask: Ask) -> list[Described]:
 
 
 @route("DELETE", "/api/auth/attempts/{name}", Right.MONITORING, "Counts anew from now on; metrics go on as they are")
-def reset_attempts(ask: Ask) -> Answer:
-    named_node(ask)
-    attempts = ask.services.broker.logins.attempts
-    ask.services.attempts_told = {protocol: (each.succeeded, each.failed) for protocol, each in attempts.items()}
+def reset_attempts(request: Request) -> Answer:
+    named_node(request)
+    attempts = request.services.broker.logins.attempts
+    request.services.attempts_told = {protocol: (each.succeeded, each.failed) for protocol, each in attempts.items()}
     return DONE
 
 
 @route("GET", "/api/auth/attempts/{name}/source", Right.MONITORING, "Logins by address and user, which nobody keeps")
-def get_sources(ask: Ask) -> list[Described]:
-    named_node(ask)
+def get_sources(request: Request) -> list[Described]:
+    named_node(request)
     return []

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from leveret.broker.access import Right
+from leveret.auth.access import Right
 from leveret.broker.topology import exchange_text, queue_text
-from leveret.broker.vhost import octets
 from leveret.catalog.records import BindingRecord
+from leveret.core.codec.names import name_octets
 from leveret.management.api.binding_keys import find_binding, location_of
-from leveret.management.http.ask import DEFAULT_EXCHANGE, DONE, Answer, Ask, Requester
 from leveret.management.http.bodies import BINDING_BODY
 from leveret.management.http.errors import HttpError, not_found
 from leveret.management.http.fields import Fields
 from leveret.management.http.names import checked_name
+from leveret.management.http.request import DEFAULT_EXCHANGE, DONE, Answer, Request, Requester
 from leveret.management.http.route import route
 
 
@@ -23,8 +23,8 @@ from leveret.management.http.route import route
     answers={201: None},
     accepts=BINDING_BODY,
 )
-async def bind_queue(ask: Ask) -> Answer:
-    return await _bind(ask, to_queue=True, destination=ask.path["queue"])
+async def bind_queue(request: Request) -> Answer:
+    return await _bind(request, to_queue=True, destination=request.path["queue"])
 
 
 @route(
@@ -35,18 +35,18 @@ async def bind_queue(ask: Ask) -> Answer:
     answers={201: None},
     accepts=BINDING_BODY,
 )
-async def bind_exchange(ask: Ask) -> Answer:
-    return await _bind(ask, to_queue=False, destination=_exchange_name(ask.path["destination"]))
+async def bind_exchange(request: Request) -> Answer:
+    return await _bind(request, to_queue=False, destination=_exchange_name(request.path["destination"]))
 
 
-async def _bind(ask: Ask, to_queue: bool, destination: str) -> Answer:
-    who = ask.requester()
-    fields = Fields(ask.body)
+async def _bind(request: Request, to_queue: bool, destination: str) -> Answer:
+    who = request.requester()
+    fields = Fields(request.body)
     key = checked_name("routing_key", fields.text("routing_key"))
     arguments = fields.table("arguments")
-    binding = BindingRecord(who.vhost.name, ask.exchange_name, to_queue, destination, key, arguments)
+    binding = BindingRecord(who.vhost.name, request.exchange_name, to_queue, destination, key, arguments)
     _check_ends(who, binding)
-    await ask.durably(lambda: ask.services.topology.bind(who, binding))
+    await request.durably(lambda: request.services.topology.bind(who, binding))
     return Answer(201, headers={"Location": location_of(destination, key, arguments)})
 
 
@@ -56,9 +56,9 @@ def _check_ends(who: Requester, binding: BindingRecord) -> None:
     vhost = who.vhost
     destinations = vhost.queues if binding.to_queue else vhost.exchanges
     missing = None
-    if octets(binding.source) not in vhost.exchanges:
+    if name_octets(binding.source) not in vhost.exchanges:
         missing = exchange_text(vhost.name, binding.source)
-    elif octets(binding.destination) not in destinations:
+    elif name_octets(binding.destination) not in destinations:
         text = queue_text if binding.to_queue else exchange_text
         missing = text(vhost.name, binding.destination)
     if missing is not None and who_reads.may_enter(vhost.name):
@@ -68,8 +68,8 @@ def _check_ends(who: Requester, binding: BindingRecord) -> None:
 @route(
     "DELETE", "/api/bindings/{vhost}/e/{exchange}/q/{queue}/{props}", Right.MANAGEMENT, "Delete a binding of a queue"
 )
-async def unbind_queue(ask: Ask) -> Answer:
-    return await _unbind(ask, to_queue=True, destination=ask.path["queue"])
+async def unbind_queue(request: Request) -> Answer:
+    return await _unbind(request, to_queue=True, destination=request.path["queue"])
 
 
 @route(
@@ -78,17 +78,17 @@ async def unbind_queue(ask: Ask) -> Answer:
     Right.MANAGEMENT,
     "Delete a binding of an exchange",
 )
-async def unbind_exchange(ask: Ask) -> Answer:
-    return await _unbind(ask, to_queue=False, destination=_exchange_name(ask.path["destination"]))
+async def unbind_exchange(request: Request) -> Answer:
+    return await _unbind(request, to_queue=False, destination=_exchange_name(request.path["destination"]))
 
 
-async def _unbind(ask: Ask, to_queue: bool, destination: str) -> Answer:
-    who = ask.requester()
-    topology = ask.services.broker.catalog.topologies[who.vhost.name]
-    binding = find_binding(topology, ask.exchange_name, to_queue, destination, ask.path["props"])
+async def _unbind(request: Request, to_queue: bool, destination: str) -> Answer:
+    who = request.requester()
+    topology = request.services.broker.catalog.topologies[who.vhost.name]
+    binding = find_binding(topology, request.exchange_name, to_queue, destination, request.path["props"])
     if binding is None:
         raise not_found()
-    await ask.durably(lambda: ask.services.topology.unbind(who, binding))
+    await request.durably(lambda: request.services.topology.unbind(who, binding))
     return DONE
 
 

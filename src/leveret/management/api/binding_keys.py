@@ -14,7 +14,7 @@ from urllib.parse import quote_plus
 
 from leveret.catalog.records import Arguments, BindingRecord
 from leveret.catalog.topology import Topology, binding_key
-from leveret.core.tables import encode_table
+from leveret.core.codec.tables import encode_table
 
 DIGEST_CHARACTERS = 6
 QUEUE, EXCHANGE = "queue", "exchange"

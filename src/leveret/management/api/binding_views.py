@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leveret.broker.access import Right
+from msgspec import Raw
+
+from leveret.auth.access import Right
 from leveret.catalog.records import BindingRecord
 from leveret.catalog.topology import Topology
 from leveret.management.api.binding_keys import (
@@ -16,11 +18,11 @@ from leveret.management.api.binding_keys import (
 )
 from leveret.management.api.numbers import Described
 from leveret.management.api.visible import meant_vhosts
-from leveret.management.http.ask import DEFAULT_EXCHANGE, Answer, Ask
 from leveret.management.http.bodies import BINDING
 from leveret.management.http.bodies import listed as listing
 from leveret.management.http.errors import not_found
-from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed
+from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, shown
+from leveret.management.http.request import DEFAULT_EXCHANGE, Answer, Request
 from leveret.management.http.route import route
 
 BINDINGS: Listed[BindingRecord] = Listed(
@@ -44,17 +46,18 @@ BINDINGS: Listed[BindingRecord] = Listed(
     query=LIST_PARAMETERS,
     answers={200: listing(BINDING)},
 )
-async def list_bindings(ask: Ask) -> Answer:
-    return await listed(ask, _all(ask), BINDINGS)
+async def list_bindings(request: Request) -> Answer:
+    return await listed(request, _all(request), BINDINGS)
 
 
-def _all(ask: Ask) -> Iterator[BindingRecord]:
+def _all(request: Request) -> Iterator[BindingRecord]:
     """Those that nobody made first, as RabbitMQ has it: the default exchange has no name."""
-    for vhost in meant_vhosts(ask):
-        topology = ask.services.broker.catalog.topologies[vhost.name]
+    for vhost in meant_vhosts(request):
+        topology = request.services.broker.catalog.topologies[vhost.name]
         yield from (default_binding(vhost.name, queue) for queue in sorted(topology.queues))
         for source in sorted(topology.bindings_from):
-            yield from topology.bindings_from[source].values()
+            # Others have their turn in between, in which bindings may go.
+            yield from list(topology.bindings_from.get(source, {}).values())
 
 
 # ---- between two things
@@ -66,8 +69,8 @@ def _all(ask: Ask) -> Iterator[BindingRecord]:
     Right.MANAGEMENT,
     "The bindings from an exchange to a queue",
 )
-def get_bindings_to_queue(ask: Ask) -> list[Described]:
-    return _between(ask, True)
+async def get_bindings_to_queue(request: Request) -> list[Raw]:
+    return await _between(request, True)
 
 
 @route(
@@ -76,14 +79,14 @@ def get_bindings_to_queue(ask: Ask) -> list[Described]:
     Right.MANAGEMENT,
     "The bindings from an exchange to an exchange",
 )
-def get_bindings_to_exchange(ask: Ask) -> list[Described]:
-    return _between(ask, False)
+async def get_bindings_to_exchange(request: Request) -> list[Raw]:
+    return await _between(request, False)
 
 
-def _between(ask: Ask, to_queue: bool) -> list[Described]:
+async def _between(request: Request, to_queue: bool) -> list[Raw]:
     """None, too, where an end is missing: RabbitMQ does not look whether it is there."""
-    topology, source, destination = _ends(ask, to_queue)
-    return [described(binding) for binding in in_order(bindings_between(topology, source, to_queue, destination))]
+    topology, source, destination = _ends(request, to_queue)
+    return await shown(in_order(bindings_between(topology, source, to_queue, destination)), described)
 
 
 @route(
@@ -92,8 +95,8 @@ def _between(ask: Ask, to_queue: bool) -> list[Described]:
     Right.MANAGEMENT,
     "One binding to a queue",
 )
-def get_binding_to_queue(ask: Ask) -> Described:
-    return _one(ask, True)
+def get_binding_to_queue(request: Request) -> Described:
+    return _one(request, True)
 
 
 @route(
@@ -102,21 +105,21 @@ def get_binding_to_queue(ask: Ask) -> Described:
     Right.MANAGEMENT,
     "One binding to an exchange",
 )
-def get_binding_to_exchange(ask: Ask) -> Described:
-    return _one(ask, False)
+def get_binding_to_exchange(request: Request) -> Described:
+    return _one(request, False)
 
 
-def _one(ask: Ask, to_queue: bool) -> Described:
-    topology, source, destination = _ends(ask, to_queue)
-    binding = find_binding(topology, source, to_queue, destination, ask.path["properties_key"])
+def _one(request: Request, to_queue: bool) -> Described:
+    topology, source, destination = _ends(request, to_queue)
+    binding = find_binding(topology, source, to_queue, destination, request.path["properties_key"])
     if binding is None:
         raise not_found()
     return described(binding)
 
 
-def _ends(ask: Ask, to_queue: bool) -> tuple[Topology, str, str]:
-    topology = ask.services.broker.catalog.topologies[ask.vhost.name]
-    source, destination = ask.exchange_name, ask.path["destination"]
+def _ends(request: Request, to_queue: bool) -> tuple[Topology, str, str]:
+    topology = request.services.broker.catalog.topologies[request.vhost.name]
+    source, destination = request.exchange_name, request.path["destination"]
     if not to_queue and destination == DEFAULT_EXCHANGE:
         destination = ""
     return topology, source, destination

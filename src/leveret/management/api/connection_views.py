@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leveret.broker.access import Right
-from leveret.broker.connected import Connected, SeenChannel, SeenConnection
+from leveret.auth.access import Right, has
+from leveret.broker.connected import ChannelInfo, Connected, ConnectionInfo
 from leveret.management.api.consumer_views import describe_consumer
 from leveret.management.api.numbers import (
     DATA_RATES,
@@ -14,34 +14,40 @@ from leveret.management.api.numbers import (
 )
 from leveret.management.api.visible import (
     OTHERS,
+    closable,
     meant_channels,
     meant_connections,
     named_channel,
     named_connection,
     sees_everything,
 )
-from leveret.management.http.ask import DONE, Answer, Ask
 from leveret.management.http.bodies import CHANNEL, CONNECTION
 from leveret.management.http.bodies import listed as listing
 from leveret.management.http.errors import not_authorised
-from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
+from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one, shown
+from leveret.management.http.request import DONE, Answer, Request
 from leveret.management.http.route import Parameter, Scope, route
 
 CONNECTION_FORCED = 320
 CLOSED_TEXT = "Closed via management plugin"
 REASON_CHARACTERS_MAX = 200
 COLUMNS = Parameter("columns", "Only these columns, separated by commas.")
+HALF_OPEN = Parameter(
+    "half_open",
+    "Those that are being opened or closed (state starting, tuning, opening or closing), too; for monitoring.",
+    {"type": "boolean"},
+)
 
 
 # ---- connections
 
 
-def describe_connection(ask: Ask, connection: Connected) -> Described:
+def describe_connection(request: Request, connection: Connected) -> Described:
     seen = connection.seen()
     traffic = {"recv_oct": seen.received_bytes, "send_oct": seen.sent_bytes}
     found: Described = {
         "name": seen.name,
-        "node": ask.services.node_name,
+        "node": request.services.node_name,
         "type": "network",
         "protocol": seen.protocol,
         "user": seen.user,
@@ -58,12 +64,13 @@ def describe_connection(ask: Ask, connection: Connected) -> Described:
         "channel_max": seen.channel_max,
         "frame_max": seen.frame_max,
         "timeout": seen.heartbeat_s,
+        "last_heartbeat": seen.last_heartbeat_ms,
         "state": seen.state,
         "recv_cnt": seen.received_count,
         "send_cnt": seen.sent_count,
         "send_pend": seen.pending_bytes,
         **describe_tls(seen),
-        **detailed(ask, connection.counted()[0], traffic, DATA_RATES),
+        **detailed(request, connection.counted()[0], traffic, DATA_RATES),
     }
     given_name = seen.client_properties.get("connection_name")
     if isinstance(given_name, str):
@@ -71,7 +78,7 @@ def describe_connection(ask: Ask, connection: Connected) -> Described:
     return found
 
 
-def describe_tls(seen: SeenConnection) -> Described:
+def describe_tls(seen: ConnectionInfo) -> Described:
     tls = seen.tls
     return {
         "ssl": tls is not None,
@@ -103,7 +110,7 @@ CONNECTIONS: Listed[Connected] = Listed(
     "/api/connections",
     Right.MANAGEMENT,
     "All connections",
-    query=LIST_PARAMETERS + SPAN_PARAMETERS,
+    query=(*LIST_PARAMETERS, *SPAN_PARAMETERS, HALF_OPEN),
     answers={200: listing(CONNECTION)},
 )
 @route(
@@ -113,8 +120,12 @@ CONNECTIONS: Listed[Connected] = Listed(
     "The connections to a virtual host",
     query=LIST_PARAMETERS + SPAN_PARAMETERS,
 )
-async def list_connections(ask: Ask) -> Answer:
-    return await listed(ask, meant_connections(ask), CONNECTIONS)
+async def list_connections(request: Request) -> Answer:
+    found = meant_connections(request)
+    # RabbitMQ lists none of them: tools rely on it that what is listed has a user and a virtual host.
+    if request.flag("half_open") and "vhost" not in request.path and sees_everything(request):
+        found += request.services.broker.half_open.values()
+    return await listed(request, found, CONNECTIONS)
 
 
 @route(
@@ -125,21 +136,25 @@ async def list_connections(ask: Ask) -> Answer:
     query=(COLUMNS, *SPAN_PARAMETERS),
     answers={200: CONNECTION},
 )
-def get_connection(ask: Ask) -> Described:
-    return one(ask, describe_connection(ask, named_connection(ask, ask.path["name"])))
+def get_connection(request: Request) -> Described:
+    return one(request, describe_connection(request, named_connection(request, request.path["name"])))
 
 
 @route(
     "DELETE",
     "/api/connections/{name}",
     Right.MANAGEMENT,
-    "Closes a connection; one's own, without the tag monitoring. The header X-Reason says why.",
+    "Closes a connection; one's own, without the tag administrator. The header X-Reason says why.",
     scope=Scope.NAME,
 )
-def close_connection(ask: Ask) -> Answer:
-    connection = named_connection(ask, ask.path["name"])
-    connection.close_by_broker(CONNECTION_FORCED, reason_of(ask))
-    ask.services.broker.kick()
+def close_connection(request: Request) -> Answer:
+    return close(request, [named_connection(request, request.path["name"])])
+
+
+def close(request: Request, connections: list[Connected]) -> Answer:
+    for connection in closable(request, connections):
+        connection.close_by_broker(CONNECTION_FORCED, reason_of(request))
+    request.services.broker.kick()
     return DONE
 
 
@@ -150,45 +165,45 @@ def close_connection(ask: Ask) -> Answer:
     "The connections of a user",
     query=LIST_PARAMETERS + SPAN_PARAMETERS,
 )
-async def list_connections_of_user(ask: Ask) -> Answer:
-    return await listed(ask, _of_user(ask), CONNECTIONS)
+async def list_connections_of_user(request: Request) -> Answer:
+    return await listed(request, _of_user(request), CONNECTIONS)
 
 
 @route(
     "DELETE",
     "/api/connections/username/{user}",
     Right.MANAGEMENT,
-    "Closes all connections of a user; one's own, without the tag monitoring. The header X-Reason says why.",
+    "Closes all connections of a user; one's own, without the tag administrator. The header X-Reason says why.",
 )
-def close_connections_of_user(ask: Ask) -> Answer:
-    for connection in _of_user(ask):
-        connection.close_by_broker(CONNECTION_FORCED, reason_of(ask))
-    ask.services.broker.kick()
-    return DONE
-
-
-def _of_user(ask: Ask) -> list[Connected]:
-    user = ask.path["user"]
-    if user != ask.who.name and not sees_everything(ask):
+def close_connections_of_user(request: Request) -> Answer:
+    if request.path["user"] != request.who.name and not has(request.who, Right.ADMINISTRATOR):
+        # Whether there is such a user or not.
         raise not_authorised(OTHERS)
-    return [connection for connection in ask.services.broker.connections.values() if connection.user == user]
+    return close(request, _of_user(request))
 
 
-def reason_of(ask: Ask) -> str:
+def _of_user(request: Request) -> list[Connected]:
+    user = request.path["user"]
+    if user != request.who.name and not sees_everything(request):
+        raise not_authorised(OTHERS)
+    return [connection for connection in request.services.broker.connections.values() if connection.user == user]
+
+
+def reason_of(request: Request) -> str:
     """What the client is told; nothing that would end a line of its log."""
-    given = ask.headers.get("x-reason", "")
+    given = request.headers.get("x-reason", "")
     return "".join(each for each in given if each.isprintable())[:REASON_CHARACTERS_MAX] or CLOSED_TEXT
 
 
 # ---- channels
 
 
-def describe_channel(ask: Ask, channel: SeenChannel) -> Described:
+def describe_channel(request: Request, channel: ChannelInfo) -> Described:
     connection = channel.connection.seen()
     found: Described = {
         "name": channel.name,
         "number": channel.number,
-        "node": ask.services.node_name,
+        "node": request.services.node_name,
         "user": connection.user,
         "user_who_performed_action": connection.user,
         "vhost": connection.vhost,
@@ -202,6 +217,9 @@ def describe_channel(ask: Ask, channel: SeenChannel) -> Described:
         "transactional": channel.transactional,
         "prefetch_count": channel.prefetch_count,
         "global_prefetch_count": channel.global_prefetch_count,
+        "prefetch_size": channel.prefetch_bytes,
+        "global_prefetch_size": channel.global_prefetch_bytes,
+        "next_publish_seq": channel.next_publish_seq,
         "consumer_count": channel.consumer_count,
         "messages_unacknowledged": channel.unacked_count,
         "messages_unconfirmed": channel.unconfirmed_count,
@@ -209,10 +227,10 @@ def describe_channel(ask: Ask, channel: SeenChannel) -> Described:
         "acks_uncommitted": channel.uncommitted_acks,
         "pending_raft_commands": 0,
     }
-    return found | message_stats(ask, channel.core, ask.services.statistics.channel_stats(channel.core))
+    return found | message_stats(request, channel.core, request.services.statistics.channel_stats(channel.core))
 
 
-CHANNELS: Listed[SeenChannel] = Listed(
+CHANNELS: Listed[ChannelInfo] = Listed(
     describe=describe_channel,
     name=lambda channel: channel.name,
     cheap={
@@ -242,8 +260,8 @@ CHANNELS: Listed[SeenChannel] = Listed(
     "The channels in a virtual host",
     query=LIST_PARAMETERS + SPAN_PARAMETERS,
 )
-async def list_channels(ask: Ask) -> Answer:
-    return await listed(ask, meant_channels(ask), CHANNELS)
+async def list_channels(request: Request) -> Answer:
+    return await listed(request, meant_channels(request), CHANNELS)
 
 
 @route(
@@ -253,8 +271,8 @@ async def list_channels(ask: Ask) -> Answer:
     "The channels of a connection",
     query=LIST_PARAMETERS + SPAN_PARAMETERS,
 )
-async def list_channels_of_connection(ask: Ask) -> Answer:
-    return await listed(ask, named_connection(ask, ask.path["name"]).channels(), CHANNELS)
+async def list_channels_of_connection(request: Request) -> Answer:
+    return await listed(request, named_connection(request, request.path["name"]).channels(), CHANNELS)
 
 
 @route(
@@ -265,11 +283,10 @@ async def list_channels_of_connection(ask: Ask) -> Answer:
     query=(COLUMNS, *SPAN_PARAMETERS),
     answers={200: CHANNEL},
 )
-def get_channel(ask: Ask) -> Described:
-    channel = named_channel(ask, ask.path["name"])
-    found = describe_channel(ask, channel)
-    found["consumer_details"] = [
-        describe_consumer(ask, seen) for seen in channel.connection.consumers() if seen.channel_number == channel.number
-    ]
+async def get_channel(request: Request) -> Described:
+    channel = named_channel(request, request.path["name"])
+    found = describe_channel(request, channel)
+    own = [seen for seen in channel.connection.consumers() if seen.channel_number == channel.number]
+    found["consumer_details"] = await shown(own, lambda seen: describe_consumer(request, seen))
     found |= {"deliveries": [], "publishes": []}
-    return one(ask, found)
+    return one(request, found)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leveret.broker.access import Right
-from leveret.broker.connected import SeenConsumer
-from leveret.core.contract import Queue
+from leveret.auth.access import Right
+from leveret.broker.connected import ConsumerInfo
+from leveret.core.queue.contract import Queue
 from leveret.core.stream.queue import StreamQueue
 from leveret.management.api.numbers import Described
 from leveret.management.api.visible import meant_consumers
-from leveret.management.http.ask import Answer, Ask
 from leveret.management.http.bodies import CONSUMER
 from leveret.management.http.bodies import listed as listing
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed
+from leveret.management.http.request import Answer, Request
 from leveret.management.http.route import route
 
 
-def describe_consumer(ask: Ask, seen: SeenConsumer) -> Described:
+def describe_consumer(request: Request, seen: ConsumerInfo) -> Described:
     connection = seen.connection.seen()
     return {
         "arguments": seen.arguments,
@@ -27,7 +27,7 @@ def describe_consumer(ask: Ask, seen: SeenConsumer) -> Described:
         "channel_details": {
             "connection_name": connection.name,
             "name": f"{connection.name} ({seen.channel_number})",
-            "node": ask.services.node_name,
+            "node": request.services.node_name,
             "number": seen.channel_number,
             "peer_host": connection.peer_host,
             "peer_port": connection.peer_port,
@@ -38,21 +38,22 @@ def describe_consumer(ask: Ask, seen: SeenConsumer) -> Described:
         "exclusive": seen.exclusive,
         "messages_unacknowledged": seen.unacked_count,
         "prefetch_count": seen.prefetch_count,
+        "prefetch_size": seen.prefetch_bytes,
         "queue": {"name": seen.queue, "vhost": seen.vhost},
     }
 
 
-def consumers_of_queue(ask: Ask, queue: Queue) -> Iterator[SeenConsumer]:
+def consumers_of_queue(request: Request, queue: Queue) -> Iterator[ConsumerInfo]:
     """Those of AMQP are known to the queue, those of the stream protocol to the connections that watch the stream."""
     for consumer in list(queue.subscribers or ()):
-        yield consumer.channel.desk.seen_consumer(consumer)
+        yield consumer.channel.channel_session.seen_consumer(consumer)
     if isinstance(queue, StreamQueue):
-        watchers = ask.services.broker.vhosts[queue.record.vhost].watchers.get(queue.record.name, {})
+        watchers = request.services.broker.vhosts[queue.record.vhost].watchers.get(queue.record.name, {})
         for watcher in list(watchers):
             yield from (seen for seen in watcher.consumers() if seen.queue == queue.record.name)
 
 
-CONSUMERS: Listed[SeenConsumer] = Listed(
+CONSUMERS: Listed[ConsumerInfo] = Listed(
     describe=describe_consumer,
     name=lambda seen: seen.tag,
     cheap={"consumer_tag": lambda seen: seen.tag, "queue.name": lambda seen: seen.queue},
@@ -70,5 +71,5 @@ CONSUMERS: Listed[SeenConsumer] = Listed(
     query=LIST_PARAMETERS,
     answers={200: listing(CONSUMER)},
 )
-async def list_consumers(ask: Ask) -> Answer:
-    return await listed(ask, meant_consumers(ask), CONSUMERS)
+async def list_consumers(request: Request) -> Answer:
+    return await listed(request, meant_consumers(request), CONSUMERS)

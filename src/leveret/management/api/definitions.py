@@ -8,14 +8,14 @@ from email.parser import BytesParser
 from email.policy import HTTP
 from typing import Any
 
-from leveret.broker.access import Right
+from leveret.auth.access import Right
 from leveret.broker.definition_plan import CHANGE, CREATE, Plan
-from leveret.broker.definitions import DefinitionService, heading
-from leveret.management.http.ask import DONE, Answer, Ask
+from leveret.broker.definitions import DefinitionService
 from leveret.management.http.bodies import DEFINITIONS
 from leveret.management.http.errors import bad_request
 from leveret.management.http.json import decode, encode
 from leveret.management.http.lists import LOOK_EVERY, PIECE_BYTES
+from leveret.management.http.request import DONE, Answer, Request
 from leveret.management.http.route import Parameter, Scope, Size, route
 from leveret.runtime.time_slice import TimeSlice
 
@@ -43,8 +43,8 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
     answers={200: DEFINITIONS},
 )
 @route("GET", "/api/all-configuration", Right.ADMINISTRATOR, "An old name of it", query=DOWNLOAD, private=True)
-def get_definitions(ask: Ask) -> Answer:
-    return Answer(body=_pieces(ask.services.definitions, None), headers=_disposition(ask))
+def get_definitions(request: Request) -> Answer:
+    return Answer(body=_pieces(request.services.definitions, None), headers=_disposition(request))
 
 
 @route(
@@ -57,16 +57,16 @@ def get_definitions(ask: Ask) -> Answer:
     private=True,
     answers={200: DEFINITIONS},
 )
-def get_vhost_definitions(ask: Ask) -> Answer:
-    if ask.path["vhost"] not in ask.services.broker.vhosts:
+def get_vhost_definitions(request: Request) -> Answer:
+    if request.path["vhost"] not in request.services.broker.vhosts:
         raise bad_request("vhost_not_found")
-    return Answer(body=_pieces(ask.services.definitions, ask.path["vhost"]), headers=_disposition(ask))
+    return Answer(body=_pieces(request.services.definitions, request.path["vhost"]), headers=_disposition(request))
 
 
 async def _pieces(definitions: DefinitionService, vhost: str | None) -> AsyncIterator[bytes]:
     """A slice at a time, with a turn for everybody else in between."""
     # Without the brace that closes it.
-    buffer = bytearray(encode(heading(vhost))[:-1])
+    buffer = bytearray(encode(definitions.heading(vhost))[:-1])
     turn = TimeSlice()
     for section in definitions.sections(vhost):
         buffer += b',"' + section.name.encode() + b'":['
@@ -99,8 +99,8 @@ async def _pieces(definitions: DefinitionService, vhost: str | None) -> AsyncIte
     query=CONFLICTS,
     accepts=DEFINITIONS,
 )
-async def post_definitions(ask: Ask) -> Answer:
-    return await _import(ask, None)
+async def post_definitions(request: Request) -> Answer:
+    return await _import(request, None)
 
 
 @route(
@@ -113,8 +113,8 @@ async def post_definitions(ask: Ask) -> Answer:
     query=CONFLICTS,
     accepts=DEFINITIONS,
 )
-async def post_vhost_definitions(ask: Ask) -> Answer:
-    return await _import(ask, ask.vhost.name)
+async def post_vhost_definitions(request: Request) -> Answer:
+    return await _import(request, request.vhost.name)
 
 
 @route(
@@ -128,21 +128,21 @@ async def post_vhost_definitions(ask: Ask) -> Answer:
     harmless=True,
     accepts=DEFINITIONS,
 )
-def post_difference(ask: Ask) -> dict[str, Any]:
-    vhost = ask.query.get("vhost")
-    if vhost is not None and vhost not in ask.services.broker.vhosts:
+def post_difference(request: Request) -> dict[str, Any]:
+    vhost = request.query.get("vhost")
+    if vhost is not None and vhost not in request.services.broker.vhosts:
         raise bad_request("vhost_not_found")
-    return shown_plan(ask.services.definitions.compare(_definitions(ask), vhost))
+    return shown_plan(request.services.definitions.compare(_definitions(request), vhost))
 
 
-async def _import(ask: Ask, vhost: str | None) -> Answer:
-    conflicts = ask.query.get("conflicts", "refuse")
+async def _import(request: Request, vhost: str | None) -> Answer:
+    conflicts = request.query.get("conflicts", "refuse")
     if conflicts not in ("refuse", "keep"):
         raise bad_request(f"conflicts is {conflicts[:64]!r}; it must be refuse or keep")
-    definitions = ask.services.definitions
-    found = await definitions.read(_definitions(ask), vhost)
-    plan = await ask.durably(lambda: definitions.apply(found, keep=conflicts == "keep"))
-    ask.noted["changes"] = len(plan.steps)
+    definitions = request.services.definitions
+    found = await definitions.read(_definitions(request), vhost)
+    plan = await request.durably(lambda: definitions.apply(found, keep=conflicts == "keep"))
+    request.noted["changes"] = len(plan.steps)
     return DONE
 
 
@@ -164,16 +164,17 @@ def shown_plan(plan: Plan) -> dict[str, Any]:
         "change": steps(CHANGE),
         "unchanged": plan.unchanged,
         "problems": [{"place": place, "reason": text} for place, text in plan.problems],
+        "notices": [{"place": place, "reason": text} for place, text in plan.notices],
     }
 
 
-def _definitions(ask: Ask) -> Any:
+def _definitions(request: Request) -> Any:
     """The body, or the part called file of a form."""
-    if not isinstance(ask.body, bytes):
-        if ask.body is None:
+    if not isinstance(request.body, bytes):
+        if request.body is None:
             raise bad_request("not_json")
-        return ask.body
-    part = form_part(ask.headers.get("content-type", ""), ask.body, "file")
+        return request.body
+    part = form_part(request.headers.get("content-type", ""), request.body, "file")
     if part is None:
         raise bad_request("failed_to_parse_json")
     return decode(part)
@@ -199,8 +200,8 @@ def form_part(content_type: str, body: bytes, wanted: str) -> bytes | None:
     return None
 
 
-def _disposition(ask: Ask) -> dict[str, str]:
-    name = ask.query.get("download")
+def _disposition(request: Request) -> dict[str, str]:
+    name = request.query.get("download")
     if name is None:
         return {}
     if _SAFE_NAME.fullmatch(name) is None:

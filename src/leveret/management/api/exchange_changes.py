@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from leveret.broker.access import Right
+from leveret.auth.access import Right
 from leveret.broker.topology import strip_line_ends
-from leveret.broker.vhost import octets
 from leveret.catalog.records import ExchangeRecord
-from leveret.management.http.ask import CREATED, DONE, Answer, Ask
+from leveret.core.codec.names import name_octets
 from leveret.management.http.bodies import EXCHANGE_BODY
 from leveret.management.http.errors import not_found
 from leveret.management.http.fields import Fields
 from leveret.management.http.names import checked_name
+from leveret.management.http.request import CREATED, DONE, Answer, Request
 from leveret.management.http.route import Parameter, route
 
 
@@ -22,10 +22,10 @@ from leveret.management.http.route import Parameter, route
     answers={201: None, 204: None},
     accepts=EXCHANGE_BODY,
 )
-async def put_exchange(ask: Ask) -> Answer:
-    who = ask.requester()
-    fields = Fields(ask.body)
-    name = strip_line_ends(checked_name("exchange", ask.exchange_name))
+async def put_exchange(request: Request) -> Answer:
+    who = request.requester()
+    fields = Fields(request.body)
+    name = strip_line_ends(checked_name("exchange", request.exchange_name))
     record = ExchangeRecord(
         who.vhost.name,
         name,
@@ -35,8 +35,8 @@ async def put_exchange(ask: Ask) -> Answer:
         fields.flag("internal"),
         fields.table("arguments"),
     )
-    new = octets(name) not in who.vhost.exchanges
-    await ask.durably(lambda: ask.services.topology.declare_exchange(who, record))
+    new = name_octets(name) not in who.vhost.exchanges
+    await request.durably(lambda: request.services.topology.declare_exchange(who, record))
     return CREATED if new else DONE
 
 
@@ -47,11 +47,11 @@ async def put_exchange(ask: Ask) -> Answer:
     "Delete an exchange and its bindings",
     query=(Parameter("if-unused", "Only if nothing is bound to it.", {"type": "boolean"}),),
 )
-async def delete_exchange(ask: Ask) -> Answer:
-    who = ask.requester()
-    name = ask.exchange_name
-    if octets(name) not in who.vhost.exchanges:
+async def delete_exchange(request: Request) -> Answer:
+    who = request.requester()
+    name = request.exchange_name
+    if name_octets(name) not in who.vhost.exchanges:
         raise not_found()
-    if_unused = ask.flag("if-unused")
-    await ask.durably(lambda: ask.services.topology.delete_exchange(who, name, if_unused))
+    if_unused = request.flag("if-unused")
+    await request.durably(lambda: request.services.topology.delete_exchange(who, name, if_unused))
     return DONE

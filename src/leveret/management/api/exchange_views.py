@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from leveret.broker.access import Right
-from leveret.broker.vhost import octets
+from msgspec import Raw
+
+from leveret.auth.access import Right
 from leveret.catalog.policies import NOTHING_APPLIED
 from leveret.catalog.records import ExchangeRecord
-from leveret.core.router import Exchange
+from leveret.core.codec.names import name_octets
+from leveret.core.connection.router import Exchange
 from leveret.management.api.binding_keys import default_binding, described, in_order
 from leveret.management.api.numbers import SPAN_PARAMETERS, Described, message_stats
 from leveret.management.api.visible import meant_exchanges
-from leveret.management.http.ask import Answer, Ask
 from leveret.management.http.bodies import EXCHANGE
 from leveret.management.http.bodies import listed as listing
 from leveret.management.http.errors import not_found
-from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
+from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one, shown
+from leveret.management.http.request import Answer, Request
 from leveret.management.http.route import Parameter, route
 
 # Whoever makes what every virtual host is born with.
 NOBODY = "rmq-internal"
 
 
-def describe_exchange(ask: Ask, exchange: Exchange) -> Described:
+def describe_exchange(request: Request, exchange: Exchange) -> Described:
     record: ExchangeRecord = exchange.record
-    vhost = ask.services.broker.vhosts.get(record.vhost)
+    vhost = request.services.broker.vhosts.get(record.vhost)
     # A list takes its time, in which all of a virtual host may go.
     applied = NOTHING_APPLIED if vhost is None else vhost.policies.of_exchange(record)
     found: Described = {
@@ -44,9 +46,9 @@ def describe_exchange(ask: Ask, exchange: Exchange) -> Described:
         found["policy"] = applied.name
     if applied.operator_name is not None:
         found["operator_policy"] = applied.operator_name
-    if ask.flag("disable_stats"):
+    if request.flag("disable_stats"):
         return found
-    found |= message_stats(ask, exchange, ask.services.statistics.exchange_stats(exchange))
+    found |= message_stats(request, exchange, request.services.statistics.exchange_stats(exchange))
     if exchange.holder is not None:
         found["messages_delayed"] = exchange.holder.delays.count
     return found
@@ -56,8 +58,8 @@ def is_predeclared(record: ExchangeRecord) -> bool:
     return record.name == "" or record.name.startswith("amq.")
 
 
-def find_exchange(ask: Ask) -> Exchange:
-    exchange = ask.vhost.exchanges.get(octets(ask.exchange_name))
+def find_exchange(request: Request) -> Exchange:
+    exchange = request.vhost.exchanges.get(name_octets(request.exchange_name))
     if exchange is None:
         raise not_found()
     return exchange
@@ -92,8 +94,8 @@ EXCHANGES: Listed[Any] = Listed(
     query=LIST_PARAMETERS + SPAN_PARAMETERS,
     answers={200: listing(EXCHANGE)},
 )
-async def list_exchanges(ask: Ask) -> Answer:
-    return await listed(ask, meant_exchanges(ask), EXCHANGES)
+async def list_exchanges(request: Request) -> Answer:
+    return await listed(request, meant_exchanges(request), EXCHANGES)
 
 
 @route(
@@ -104,26 +106,26 @@ async def list_exchanges(ask: Ask) -> Answer:
     query=(Parameter("columns", "Only these columns, separated by commas."), *SPAN_PARAMETERS),
     answers={200: EXCHANGE},
 )
-def get_exchange(ask: Ask) -> Described:
-    found = describe_exchange(ask, find_exchange(ask))
-    if not ask.flag("disable_stats"):
+def get_exchange(request: Request) -> Described:
+    found = describe_exchange(request, find_exchange(request))
+    if not request.flag("disable_stats"):
         found |= {"incoming": [], "outgoing": []}
-    return one(ask, found)
+    return one(request, found)
 
 
 @route(
     "GET", "/api/exchanges/{vhost}/{exchange}/bindings/source", Right.MANAGEMENT, "The bindings that an exchange has"
 )
-def get_bindings_from(ask: Ask) -> list[Described]:
-    vhost, name = ask.vhost.name, ask.exchange_name
-    topology = ask.services.broker.catalog.topologies[vhost]
+async def get_bindings_from(request: Request) -> list[Raw]:
+    vhost, name = request.vhost.name, request.exchange_name
+    topology = request.services.broker.catalog.topologies[vhost]
     if name == "":
-        return [described(default_binding(vhost, queue)) for queue in sorted(topology.queues)]
-    return [described(binding) for binding in in_order(topology.bindings_from.get(name, {}).values())]
+        return await shown(sorted(topology.queues), lambda queue: described(default_binding(vhost, queue)))
+    return await shown(in_order(topology.bindings_from.get(name, {}).values()), described)
 
 
 @route("GET", "/api/exchanges/{vhost}/{exchange}/bindings/destination", Right.MANAGEMENT, "What leads to an exchange")
-def get_bindings_to(ask: Ask) -> list[Described]:
-    topology = ask.services.broker.catalog.topologies[ask.vhost.name]
-    inbound = topology.bindings_to.get((False, ask.exchange_name), {})
-    return [described(binding) for binding in in_order(inbound.values())]
+async def get_bindings_to(request: Request) -> list[Raw]:
+    topology = request.services.broker.catalog.topologies[request.vhost.name]
+    inbound = topology.bindings_to.get((False, request.exchange_name), {})
+    return await shown(in_order(inbound.values()), described)

@@ -4,10 +4,10 @@ The answers are true: every feature there is can be used, none is deprecated, an
 
 from __future__ import annotations
 
-from leveret.broker.access import Right
+from leveret.auth.access import Right
 from leveret.management.api.numbers import Described
-from leveret.management.http.ask import DONE, Answer, Ask
 from leveret.management.http.errors import bad_request
+from leveret.management.http.request import DONE, Answer, Request
 from leveret.management.http.route import route
 
 # Flags of RabbitMQ that name something which works here.
@@ -23,7 +23,7 @@ FLAGS = {
 
 
 @route("GET", "/api/feature-flags", Right.ADMINISTRATOR, "Features, all of them enabled")
-def list_flags(ask: Ask) -> list[Described]:
+def list_flags(request: Request) -> list[Described]:
     return [
         {
             "name": name,
@@ -38,18 +38,18 @@ def list_flags(ask: Ask) -> list[Described]:
 
 
 @route("PUT", "/api/feature-flags/{name}/enable", Right.ADMINISTRATOR, "Enables a feature, which is enabled")
-def enable_flag(ask: Ask) -> Answer:
-    if ask.path["name"] not in FLAGS:
+def enable_flag(request: Request) -> Answer:
+    if request.path["name"] not in FLAGS:
         raise bad_request("unsupported")
     return DONE
 
 
 @route("GET", "/api/deprecated-features", Right.ADMINISTRATOR, "Deprecated features: none")
 @route("GET", "/api/deprecated-features/used", Right.ADMINISTRATOR, "Deprecated features that are used: none")
-def list_deprecated(ask: Ask) -> list[Described]:
+def list_deprecated(request: Request) -> list[Described]:
     return []
 
 
 @route("POST", "/api/rebalance/queues", Right.ADMINISTRATOR, "Spreads queues over the nodes, which are one")
-def rebalance(ask: Ask) -> Answer:
+def rebalance(request: Request) -> Answer:
     return DONE

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from leveret.broker.access import READ, Access, Right, has, sees_vhost
+from leveret.auth.access import READ, Access, Right, has, sees_vhost
 from leveret.broker.events import LISTENERS_MAX, Event
-from leveret.broker.taps import LIFE_S_MAX, RATE_MAX, TRUNCATE_MAX, Tally, Tapped, TapSpec
 from leveret.catalog.records import ExchangeRecord
+from leveret.core.codec.message import HIDDEN_HEADERS
+from leveret.core.codec.names import name_text
 from leveret.errors import AmqpError
 from leveret.management.api.fetch import refusal
 from leveret.management.api.message_json import AUTO, BASE64, described, encoding_of
-from leveret.management.http.ask import DEFAULT_EXCHANGE, Answer, Ask
 from leveret.management.http.errors import HttpError, bad_request, not_found
 from leveret.management.http.json import encode
+from leveret.management.http.request import DEFAULT_EXCHANGE, Answer, Request
 from leveret.management.http.route import Parameter, route
+from leveret.operations.taps import LIFE_S_MAX, RATE_MAX, TRUNCATE_MAX, Tally, Tapped, TapSpec
 
 EVENT_STREAM = "text/event-stream"
 # Whoever stands in between is to pass on what comes at once.
@@ -33,9 +35,9 @@ def _sse(kind: str, what: Any, id: int | None = None) -> bytes:
     return head + b"event: " + kind.encode() + b"\ndata: " + encode(what) + b"\n\n"
 
 
-def _refuse_head(ask: Ask) -> None:
+def _refuse_head(request: Request) -> None:
     """There is nothing but what comes."""
-    if ask.method == "HEAD":
+    if request.method == "HEAD":
         raise HttpError(405, "method_not_allowed", "HEAD is not for this path", {"Allow": "GET"})
 
 
@@ -54,33 +56,33 @@ def _refuse_head(ask: Ask) -> None:
     ),
     private=True,
 )
-def events(ask: Ask) -> Answer:
-    _refuse_head(ask)
-    broker_events = ask.services.broker.events
+def events(request: Request) -> Answer:
+    _refuse_head(request)
+    broker_events = request.services.broker.events
     if broker_events.listener_count >= LISTENERS_MAX:
         raise HttpError(429, "too_many_listeners", f"there are {LISTENERS_MAX} listeners already")
-    given = ask.query.get("after", ask.headers.get("last-event-id", ""))
+    given = request.query.get("after", request.headers.get("last-event-id", ""))
     if given and not (given.isascii() and given.isdigit() and len(given) < 17):
         raise bad_request("after must be the id of an event")
     after = int(given) if given else None
-    once = ask.flag("once")
-    vhost = ask.query.get("vhost")
+    once = request.flag("once")
+    vhost = request.query.get("vhost")
     return Answer(
-        body=_events(ask, -1 if once and after is None else after, vhost, once),
+        body=_events(request, -1 if once and after is None else after, vhost, once),
         headers=UNBUFFERED,
         content_type=EVENT_STREAM,
     )
 
 
-async def _events(ask: Ask, after: int | None, vhost: str | None, once: bool) -> AsyncIterator[bytes]:
+async def _events(request: Request, after: int | None, vhost: str | None, once: bool) -> AsyncIterator[bytes]:
     yield RETRY
-    listening = ask.services.broker.events.listen(after, 0.01 if once else HEARTBEAT_S)
+    listening = request.services.broker.events.listen(after, 0.01 if once else HEARTBEAT_S)
     try:
         async for event in listening:
-            if not ask.is_welcome():
+            if not request.is_welcome():
                 return
             if isinstance(event, Event):
-                if _sees(ask, event) and vhost in (None, event.vhost):
+                if _sees(request, event) and vhost in (None, event.vhost):
                     yield _sse(event.kind, {"at": event.at_ms, **event.what}, event.id)
             elif once and event is None:
                 return
@@ -92,15 +94,15 @@ async def _events(ask: Ask, after: int | None, vhost: str | None, once: bool) ->
         await listening.aclose()
 
 
-def _sees(ask: Ask, event: Event) -> bool:
+def _sees(request: Request, event: Event) -> bool:
     """As the lists of these things would show them."""
-    if has(ask.who, Right.MONITORING):
+    if has(request.who, Right.MONITORING):
         return True
     if event.user is not None:
-        return event.user == ask.who.name
+        return event.user == request.who.name
     if event.vhost is None:
         return event.kind.startswith("alarm.")
-    return sees_vhost(ask.who, event.vhost) and not event.kind.startswith("permission.")
+    return sees_vhost(request.who, event.vhost) and not event.kind.startswith("permission.")
 
 
 # ---- taps
@@ -124,27 +126,27 @@ def _sees(ask: Ask, event: Event) -> bool:
     ),
     private=True,
 )
-async def tap(ask: Ask) -> Answer:
+async def tap(request: Request) -> Answer:
     """Takes READ on the queue, or on the exchange, as binding a queue to it would; and of an exchange only those
     messages are shown that the caller could have had routed to a queue of his own, or read where they went."""
-    _refuse_head(ask)
-    vhost = ask.services.broker.vhosts.get(ask.query.get("vhost", "/"))
+    _refuse_head(request)
+    vhost = request.services.broker.vhosts.get(request.query.get("vhost", "/"))
     if vhost is None:
         raise not_found()
-    who = ask.requester(vhost)
-    taps = ask.services.taps
-    queue, exchange = ask.query.get("queue"), ask.query.get("exchange")
+    who = request.requester(vhost)
+    taps = request.services.taps
+    queue, exchange = request.query.get("queue"), request.query.get("exchange")
     if (queue is None) == (exchange is None):
         raise bad_request("name a queue or an exchange")
     defaults = TapSpec()
     spec = TapSpec(
-        key=ask.query.get("key"),
-        rate=_decimal(ask, "rate", defaults.rate, 0.1, RATE_MAX),
-        count=ask.number("count", 0, 1, NUMBER_MAX),
-        truncate=ask.number("truncate", defaults.truncate, 0, TRUNCATE_MAX),
-        life_s=_decimal(ask, "life_s", defaults.life_s, 1, LIFE_S_MAX),
+        key=request.query.get("key"),
+        rate=_decimal(request, "rate", defaults.rate, 0.1, RATE_MAX),
+        count=request.number("count", 0, 1, NUMBER_MAX),
+        truncate=request.number("truncate", defaults.truncate, 0, TRUNCATE_MAX),
+        life_s=_decimal(request, "life_s", defaults.life_s, 1, LIFE_S_MAX),
     )
-    encoding = encoding_of(ask.query.get("encoding", AUTO))
+    encoding = encoding_of(request.query.get("encoding", AUTO))
     try:
         if queue is not None:
             place = taps.of_queue(who, queue)
@@ -154,7 +156,7 @@ async def tap(ask: Ask) -> Answer:
             place = taps.of_exchange(who, name)
             name = name or DEFAULT_EXCHANGE
         watching = taps.watch(
-            place, spec, lambda: ask.is_welcome() and Access(ask.who, vhost.name).allows_queue(READ, name)
+            place, spec, lambda: request.is_welcome() and Access(request.who, vhost.name).allows_queue(READ, name)
         )
         # Opened now, so that whoever is answered sees what comes from then on.
         opened = await anext(watching)
@@ -162,21 +164,21 @@ async def tap(ask: Ask) -> Answer:
         raise refusal(error) from None
     assert opened is None
     record = None if queue is not None else place.record
-    shown = _tapped(watching, encoding, _filter(ask, vhost.name, record))
+    shown = _tapped(watching, encoding, _filter(request, vhost.name, record))
     return Answer(body=shown, headers=UNBUFFERED, content_type=EVENT_STREAM)
 
 
-def _filter(ask: Ask, vhost: str, exchange: ExchangeRecord | None) -> Callable[[Tapped], bool]:
+def _filter(request: Request, vhost: str, exchange: ExchangeRecord | None) -> Callable[[Tapped], bool]:
     """Which messages of an exchange the caller may see; None for a queue, all of which he may read."""
 
     def may_see(tapped: Tapped) -> bool:
         if exchange is None:
             return True
-        access = Access(ask.who, vhost)
-        key = tapped.routing_key.decode("utf-8", "surrogateescape")
+        access = Access(request.who, vhost)
+        key = name_text(tapped.routing_key)
         if exchange.name == "":
             return access.allows_queue(READ, key)
-        return not access.has_topics(exchange) or ask.who.allows_topic(READ, vhost, exchange.name, key)
+        return not access.has_topics(exchange) or request.who.allows_topic(READ, vhost, exchange.name, key)
 
     return may_see
 
@@ -192,7 +194,8 @@ async def _tapped(watching: Any, encoding: str, may_see: Callable[[Tapped], bool
                     event.exchange, event.routing_key, event.properties, event.body, event.body_size, encoding, None
                 )
                 # Who else got it is kept from those who get it.
-                shown["properties"].get("headers", {}).pop("BCC", None)
+                for name in HIDDEN_HEADERS:
+                    shown["properties"].get("headers", {}).pop(name, None)
                 yield _sse("message", shown)
             elif isinstance(event, Tally):
                 yield _sse("tally", {"matched": event.matched, "missed": event.missed})
@@ -203,8 +206,8 @@ async def _tapped(watching: Any, encoding: str, may_see: Callable[[Tapped], bool
         await watching.aclose()
 
 
-def _decimal(ask: Ask, name: str, default: float, least: float, most: float) -> float:
-    given = ask.query.get(name, "")
+def _decimal(request: Request, name: str, default: float, least: float, most: float) -> float:
+    given = request.query.get(name, "")
     if given == "":
         return default
     try:

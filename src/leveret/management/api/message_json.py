@@ -10,7 +10,8 @@ import binascii
 from typing import Any
 
 from leveret.catalog.json_tables import is_text
-from leveret.core.properties import PROPERTY_BITS, Properties, encode_properties, parse_properties
+from leveret.core.codec.names import name_octets, name_text
+from leveret.core.codec.properties import PROPERTY_BITS, Properties, encode_properties, parse_properties
 from leveret.management.http.errors import HttpError, bad_request
 from leveret.management.http.fields import Fields
 
@@ -64,14 +65,14 @@ def properties_of(properties: Properties) -> dict[str, Any]:
 def value_of(value: Any) -> Any:
     """A value of a table as JSON can say it."""
     if isinstance(value, str):
-        octets = value.encode("utf-8", "surrogateescape")
+        octets = name_octets(value)
         try:
             octets.decode("utf-8")
         except UnicodeDecodeError:
             return NOT_TEXT + base64.b64encode(octets).decode("ascii")
         return value
     if isinstance(value, bytes):
-        return value_of(value.decode("utf-8", "surrogateescape"))
+        return value_of(name_text(value))
     if isinstance(value, dict):
         return {key: value_of(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -87,7 +88,7 @@ def name_of(octets: bytes) -> str:
 
 
 def body_of(fields: Fields) -> bytes:
-    payload, encoding = fields.values["payload"], fields.values["payload_encoding"]
+    payload, encoding = fields.values["payload"], fields.values.get("payload_encoding", "string")
     if not isinstance(payload, str):
         raise bad_request("payload_not_string")
     if encoding == "string":
@@ -104,7 +105,7 @@ def body_of(fields: Fields) -> bytes:
 
 def properties_from(fields: Fields) -> Properties:
     """The `properties` of a body; those that AMQP does not have are passed over, as by RabbitMQ."""
-    given = fields.values["properties"]
+    given = fields.values.get("properties", {})
     if given == []:
         # RabbitMQ writes an object without fields like this.
         given = {}

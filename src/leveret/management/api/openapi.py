@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from leveret.management.http.ask import Answer, Ask
 from leveret.management.http.json import encode
 from leveret.management.http.openapi import document
+from leveret.management.http.request import Answer, Request
 from leveret.management.http.route import Login, route
 
 
 @route("GET", "/api/openapi.json", Login.NOBODY, "This description, as OpenAPI 3.1")
-def get_openapi(ask: Ask) -> Answer:
+def get_openapi(request: Request) -> Answer:
     """Made once: whoever it is may ask for it, and as often as he likes."""
-    table = ask.services.table
+    table = request.services.table
     if table.described is None:
         table.described = encode(document(table))
     return Answer(body=table.described)

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from leveret.broker.access import Right, has
+from leveret.auth.access import Right, has
 from leveret.catalog.definitions import shown_policy
 from leveret.catalog.records import Policy
-from leveret.management.http.ask import CREATED, DONE, Answer, Ask
+from leveret.catalog.unusable import with_problems
 from leveret.management.http.bodies import POLICY, POLICY_BODY
 from leveret.management.http.bodies import listed as listing
 from leveret.management.http.errors import not_found
 from leveret.management.http.fields import Fields
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
+from leveret.management.http.request import CREATED, DONE, Answer, Request
 from leveret.management.http.route import Scope, route
 
-POLICIES: Listed[Policy] = Listed(lambda ask, policy: shown_policy(policy), lambda policy: policy.name)
+POLICIES: Listed[Policy] = Listed(lambda request, policy: _shown(policy), lambda policy: policy.name)
 
 
-def _listed(ask: Ask, operator: bool) -> list[Policy]:
+def _shown(policy: Policy) -> dict[str, Any]:
+    return with_problems(shown_policy(policy), policy)
+
+
+def _listed(request: Request, operator: bool) -> list[Policy]:
     """Of virtual hosts that the caller may enter; administrators see all."""
-    everywhere = has(ask.who, Right.ADMINISTRATOR)
-    vhost = ask.vhost.name if "vhost" in ask.path else None
-    found = ask.services.policies.list(vhost, operator)
-    return [policy for policy in found if everywhere or ask.who.may_enter(policy.vhost)]
+    everywhere = has(request.who, Right.ADMINISTRATOR)
+    vhost = request.vhost.name if "vhost" in request.path else None
+    found = request.services.policies.list(vhost, operator)
+    return [policy for policy in found if everywhere or request.who.may_enter(policy.vhost)]
 
 
 @route("GET", "/api/policies", Right.MANAGEMENT, "All policies", query=LIST_PARAMETERS, answers={200: listing(POLICY)})
@@ -36,8 +41,8 @@ def _listed(ask: Ask, operator: bool) -> list[Policy]:
     query=LIST_PARAMETERS,
     answers={200: listing(POLICY)},
 )
-async def get_policies(ask: Ask) -> Answer:
-    return await listed(ask, _listed(ask, operator=False), POLICIES)
+async def get_policies(request: Request) -> Answer:
+    return await listed(request, _listed(request, operator=False), POLICIES)
 
 
 @route("GET", "/api/operator-policies", Right.MANAGEMENT, "All policies of operators", query=LIST_PARAMETERS)
@@ -49,20 +54,20 @@ async def get_policies(ask: Ask) -> Answer:
     scope=Scope.GOVERN,
     query=LIST_PARAMETERS,
 )
-async def get_operator_policies(ask: Ask) -> Answer:
-    return await listed(ask, _listed(ask, operator=True), POLICIES)
+async def get_operator_policies(request: Request) -> Answer:
+    return await listed(request, _listed(request, operator=True), POLICIES)
 
 
 @route(
     "GET", "/api/policies/{vhost}/{name}", Right.POLICYMAKER, "One policy", scope=Scope.GOVERN, answers={200: POLICY}
 )
-def get_policy(ask: Ask) -> dict[str, Any]:
-    return one(ask, shown_policy(_existing(ask, operator=False)))
+def get_policy(request: Request) -> dict[str, Any]:
+    return one(request, _shown(_existing(request, operator=False)))
 
 
 @route("GET", "/api/operator-policies/{vhost}/{name}", Right.ADMINISTRATOR, "One policy of operators", scope=Scope.NAME)
-def get_operator_policy(ask: Ask) -> dict[str, Any]:
-    return one(ask, shown_policy(_existing(ask, operator=True)))
+def get_operator_policy(request: Request) -> dict[str, Any]:
+    return one(request, _shown(_existing(request, operator=True)))
 
 
 @route(
@@ -74,8 +79,8 @@ def get_operator_policy(ask: Ask) -> dict[str, Any]:
     answers={201: None, 204: None},
     accepts=POLICY_BODY,
 )
-async def put_policy(ask: Ask) -> Answer:
-    return await _put(ask, operator=False)
+async def put_policy(request: Request) -> Answer:
+    return await _put(request, operator=False)
 
 
 @route(
@@ -87,13 +92,13 @@ async def put_policy(ask: Ask) -> Answer:
     answers={201: None, 204: None},
     accepts=POLICY_BODY,
 )
-async def put_operator_policy(ask: Ask) -> Answer:
-    return await _put(ask, operator=True)
+async def put_operator_policy(request: Request) -> Answer:
+    return await _put(request, operator=True)
 
 
 @route("DELETE", "/api/policies/{vhost}/{name}", Right.POLICYMAKER, "Delete a policy", scope=Scope.GOVERN)
-async def delete_policy(ask: Ask) -> Answer:
-    return await _delete(ask, operator=False)
+async def delete_policy(request: Request) -> Answer:
+    return await _delete(request, operator=False)
 
 
 @route(
@@ -103,18 +108,18 @@ async def delete_policy(ask: Ask) -> Answer:
     "Delete a policy of operators",
     scope=Scope.NAME,
 )
-async def delete_operator_policy(ask: Ask) -> Answer:
-    return await _delete(ask, operator=True)
+async def delete_operator_policy(request: Request) -> Answer:
+    return await _delete(request, operator=True)
 
 
-async def _put(ask: Ask, operator: bool) -> Answer:
-    fields = Fields(ask.body)
-    vhost = ask.vhost.name
+async def _put(request: Request, operator: bool) -> Answer:
+    fields = Fields(request.body)
+    vhost = request.vhost.name
     fields.need("pattern", "definition")
-    new = await ask.durably(
-        lambda: ask.services.policies.put(
+    new = await request.durably(
+        lambda: request.services.policies.put(
             vhost,
-            ask.path["name"],
+            request.path["name"],
             fields.values["pattern"],
             fields.values["definition"],
             fields.values.get("priority", 0),
@@ -122,17 +127,26 @@ async def _put(ask: Ask, operator: bool) -> Answer:
             operator,
         )
     )
+    await _governed(request, vhost)
     return CREATED if new else DONE
 
 
-async def _delete(ask: Ask, operator: bool) -> Answer:
-    policy = _existing(ask, operator)
-    await ask.durably(lambda: ask.services.policies.delete(policy.vhost, policy.name, operator))
+async def _delete(request: Request, operator: bool) -> Answer:
+    policy = _existing(request, operator)
+    await request.durably(lambda: request.services.policies.delete(policy.vhost, policy.name, operator))
+    await _governed(request, policy.vhost)
     return DONE
 
 
-def _existing(ask: Ask, operator: bool) -> Policy:
-    found = ask.services.policies.find(ask.path["vhost"], ask.path["name"], operator)
+async def _governed(request: Request, vhost: str) -> None:
+    """Until all queues of the virtual host live by what has changed; of thousands that takes some turns of the loop."""
+    live = request.services.broker.vhosts.get(vhost)
+    if live is not None:
+        await live.policy_application.done()
+
+
+def _existing(request: Request, operator: bool) -> Policy:
+    found = request.services.policies.find(request.path["vhost"], request.path["name"], operator)
     if found is None:
         raise not_found()
     return found

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from leveret.broker.access import Right
+from leveret.auth.access import Right
 from leveret.errors import AmqpError
 from leveret.management.api.message_json import body_of, properties_from
-from leveret.management.http.ask import Answer, Ask
 from leveret.management.http.bodies import MESSAGE_BODY, PUBLISHED
 from leveret.management.http.errors import HttpError, bad_request
 from leveret.management.http.fields import Fields
 from leveret.management.http.json import Parts
+from leveret.management.http.request import Answer, Request
 from leveret.management.http.route import Size, route
 
 
@@ -40,27 +40,31 @@ RETRY_AFTER_S = "5"
     answers={200: PUBLISHED},
     accepts=MESSAGE_BODY,
 )
-async def publish(ask: Ask) -> Answer:
-    """Answers when what must survive is on disk, unless the body says `confirm: false`. `queues` are those that the
-    message went to."""
-    who = ask.requester()
-    fields = Fields(ask.body)
+async def publish(request: Request) -> Answer:
+    fields = Fields(request.body)
     fields.need("routing_key", "properties", "payload", "payload_encoding")
+    return await published(request, fields)
+
+
+async def published(request: Request, fields: Fields) -> Answer:
+    """Answers when what must survive is on disk, unless the body says `confirm: false`."""
+    who = request.requester()
     key = fields.text("routing_key")
     confirm = fields.flag("confirm", True)
     properties = properties_from(fields)
     body = body_of(fields)
-    publishing = ask.services.publishing
+    publishing = request.services.publishing
     reason = publishing.blocked_reason
     if reason is not None:
         raise HttpError(503, "blocked", f"publishers are blocked: {reason}", {"Retry-After": RETRY_AFTER_S})
     try:
-        published = publishing.publish(who, ask.exchange_name, key, properties, body)
+        made = publishing.publish(who, request.exchange_name, key, properties, body)
     except AmqpError as error:
         # Like RabbitMQ, which has its channel closed with this.
         raise bad_request(str(error)) from None
-    if confirm and published.logged:
-        await ask.synced()
-    if published.refused:
+    if confirm and made.logged:
+        await request.synced()
+    if made.refused:
         raise bad_request(REFUSED)
-    return Answer(body={"routed": published.routed, "queues": list(published.queues)})
+    # Nothing beside it: clients that check answers against a schema refuse what RabbitMQ does not have.
+    return Answer(body={"routed": made.routed})

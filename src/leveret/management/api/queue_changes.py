@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from leveret.broker.access import Right
-from leveret.broker.vhost import octets
+import asyncio
+
+from leveret.auth.access import Right
 from leveret.catalog.records import QueueRecord
-from leveret.core.contract import Queue
-from leveret.management.http.ask import CREATED, DONE, Answer, Ask
+from leveret.core.codec.names import name_octets
+from leveret.core.queue.contract import Queue
 from leveret.management.http.bodies import ACTION_BODY, QUEUE_BODY
 from leveret.management.http.errors import bad_request, keys_missing, not_found
 from leveret.management.http.fields import Fields
 from leveret.management.http.names import checked_name
+from leveret.management.http.request import CREATED, DONE, Answer, Request
 from leveret.management.http.route import Parameter, Scope, route
 
 FLAG = {"type": "boolean"}
@@ -25,18 +27,20 @@ ACTIONS = ("sync", "cancel_sync")
     answers={201: None, 204: None},
     accepts=QUEUE_BODY,
 )
-async def put_queue(ask: Ask) -> Answer:
-    who = ask.requester()
-    fields = Fields(ask.body)
-    name = checked_name("queue", ask.path["queue"])
-    node = fields.text("node", ask.services.node_name)
-    if node != ask.services.node_name:
+async def put_queue(request: Request) -> Answer:
+    who = request.requester()
+    fields = Fields(request.body)
+    name = checked_name("queue", request.path["queue"])
+    node = fields.text("node", request.services.node_name)
+    if node != request.services.node_name:
         raise bad_request(f"Node {node[:255]} could not be contacted")
     durable, auto_delete = fields.flag("durable"), fields.flag("auto_delete")
     arguments = fields.table("arguments")
-    new = octets(name) not in who.vhost.queues
+    new = name_octets(name) not in who.vhost.queues
     # A queue that is exclusive to nobody's connection makes no sense: RabbitMQ does not look at that field either.
-    await ask.durably(lambda: ask.services.topology.declare_queue(who, name, durable, False, auto_delete, arguments))
+    await request.durably(
+        lambda: request.services.topology.declare_queue(who, name, durable, False, auto_delete, arguments)
+    )
     return CREATED if new else DONE
 
 
@@ -50,22 +54,36 @@ async def put_queue(ask: Ask) -> Answer:
         Parameter("if-unused", "Only if nobody consumes from it.", FLAG),
     ),
 )
-async def delete_queue(ask: Ask) -> Answer:
-    queue = existing_queue(ask)
-    who = ask.requester()
+async def delete_queue(request: Request) -> Answer:
+    queue = existing_queue(request)
+    who = request.requester()
     name = queue.record.name
-    if_unused, if_empty = ask.flag("if-unused"), ask.flag("if-empty")
-    await ask.durably(lambda: ask.services.topology.delete_queue(who, name, if_unused, if_empty))
+    if_unused, if_empty = request.flag("if-unused"), request.flag("if-empty")
+    await request.durably(lambda: request.services.topology.delete_queue(who, name, if_unused, if_empty))
     return DONE
 
 
-@route("DELETE", "/api/queues/{vhost}/{queue}/contents", Right.MANAGEMENT, "Delete all messages that wait in a queue")
-async def purge_queue(ask: Ask) -> Answer:
-    queue = existing_queue(ask)
-    who = ask.requester()
-    await ask.durably(lambda: ask.services.topology.purge_queue(who, queue.record.name))
-    await ask.synced()
-    return DONE
+@route(
+    "DELETE",
+    "/api/queues/{vhost}/{queue}/contents",
+    Right.MANAGEMENT,
+    "Delete all messages that wait in a queue; the header Messages-Deleted says how many they were",
+)
+async def purge_queue(request: Request) -> Answer:
+    # A header, because clients of RabbitMQ take nothing but a 204, which has no body.
+    return Answer(204, headers={"Messages-Deleted": str(await purged(request))})
+
+
+async def purged(request: Request) -> int:
+    """Purges the queue of the path: how many messages were deleted."""
+    queue = existing_queue(request)
+    who = request.requester()
+    count = await request.durably(lambda: request.services.topology.purge_queue(who, queue.record.name))
+    released = asyncio.Event()
+    if queue.await_purge(released.set):
+        await released.wait()
+    await request.synced()
+    return count
 
 
 @route(
@@ -76,9 +94,9 @@ async def purge_queue(ask: Ask) -> Answer:
     scope=Scope.NAME,
     accepts=ACTION_BODY,
 )
-def act_on_queue(ask: Ask) -> Answer:
-    existing_queue(ask)
-    fields = Fields(ask.body)
+def act_on_queue(request: Request) -> Answer:
+    existing_queue(request)
+    fields = Fields(request.body)
     if "action" not in fields:
         raise keys_missing("action")
     action = fields.text("action")
@@ -87,10 +105,10 @@ def act_on_queue(ask: Ask) -> Answer:
     return DONE
 
 
-def existing_queue(ask: Ask) -> Queue:
+def existing_queue(request: Request) -> Queue:
     """The queue that the path names."""
-    vhost = ask.services.broker.vhosts.get(ask.path["vhost"])
-    queue: Queue | None = None if vhost is None else vhost.queues.get(octets(ask.path["queue"]))
+    vhost = request.services.broker.vhosts.get(request.path["vhost"])
+    queue: Queue | None = None if vhost is None else vhost.queues.get(name_octets(request.path["queue"]))
     if queue is None:
         raise not_found()
     return queue
@@ -111,18 +129,18 @@ NO_REPLICAS = "this broker has no quorum queues: a queue lives on one node"
     "Delete a replica",
     scope=Scope.NAME,
 )
-def change_replicas(ask: Ask) -> Answer:
-    record: QueueRecord = existing_queue(ask).record
+def change_replicas(request: Request) -> Answer:
+    record: QueueRecord = existing_queue(request).record
     raise bad_request(f"queue '{record.name}' is of type {record.kind}; {NO_REPLICAS}")
 
 
 @route("POST", "/api/queues/quorum/replicas/on/{node}/grow", Right.ADMINISTRATOR, "Add replicas on a node")
 @route("DELETE", "/api/queues/quorum/replicas/on/{node}/shrink", Right.ADMINISTRATOR, "Delete replicas on a node")
-def change_node_replicas(ask: Ask) -> Answer:
+def change_node_replicas(request: Request) -> Answer:
     raise bad_request(NO_REPLICAS)
 
 
 @route("GET", "/api/queues/quorum/{vhost}/{queue}/status", Right.MANAGEMENT, "Replicas of a queue")
-def get_replicas(ask: Ask) -> Answer:
-    record: QueueRecord = existing_queue(ask).record
+def get_replicas(request: Request) -> Answer:
+    record: QueueRecord = existing_queue(request).record
     raise bad_request(f"queue '{record.name}' is of type {record.kind}; {NO_REPLICAS}")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from leveret.broker.access import Right
-from leveret.broker.vhost import octets
+from msgspec import Raw
+
+from leveret.auth.access import Right
 from leveret.catalog.policies import NOTHING_APPLIED
 from leveret.catalog.records import QueueRecord
-from leveret.core.contract import Queue
-from leveret.core.queue import ClassicQueue
+from leveret.core.codec.names import name_octets, name_text
+from leveret.core.queue.classic_queue import ClassicQueue
+from leveret.core.queue.contract import Queue
 from leveret.core.stream.queue import StreamQueue
+from leveret.management.api.backing_queue import STORAGE_VERSION, backing_queue_status
 from leveret.management.api.binding_keys import default_binding, described, in_order
 from leveret.management.api.consumer_views import consumers_of_queue, describe_consumer
 from leveret.management.api.numbers import (
@@ -20,13 +25,14 @@ from leveret.management.api.numbers import (
     detailed,
     idle_since,
     message_stats,
+    moves,
 )
 from leveret.management.api.visible import meant_queues
-from leveret.management.http.ask import Answer, Ask
 from leveret.management.http.bodies import QUEUE
 from leveret.management.http.bodies import listed as listing
 from leveret.management.http.errors import not_found
-from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
+from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one, shown
+from leveret.management.http.request import Answer, Request
 from leveret.management.http.route import Parameter, route
 
 # What a queue costs beside its bodies, about: the object itself, and each message's place.
@@ -45,10 +51,10 @@ COLUMNS = Parameter("columns", "Only these columns, separated by commas.")
 # ---- the parts of a description
 
 
-def describe_basics(ask: Ask, queue: Queue) -> Described:
+def describe_basics(request: Request, queue: Queue) -> Described:
     """What it is: known from its record."""
     record: QueueRecord = queue.record
-    vhost = ask.services.broker.vhosts.get(record.vhost)
+    vhost = request.services.broker.vhosts.get(record.vhost)
     # A list takes its time, in which all of a virtual host may go.
     applied = NOTHING_APPLIED if vhost is None else vhost.policies.of_queue(record)
     return {
@@ -59,7 +65,7 @@ def describe_basics(ask: Ask, queue: Queue) -> Described:
         "auto_delete": record.auto_delete,
         "exclusive": record.owner != 0,
         "arguments": record.arguments,
-        "node": ask.services.node_name,
+        "node": request.services.node_name,
         "state": state_of(queue),
         "policy": applied.name,
         "operator_policy": applied.operator_name,
@@ -72,37 +78,28 @@ def state_of(queue: Queue) -> str:
 
 
 def lengths_of(queue: Queue) -> dict[str, int]:
-    ready, unacked = int(queue.ready_count()), unacked_count(queue)
+    ready, unacked = int(queue.ready_count()), int(queue.unacked_total())
     return {"messages": ready + unacked, "messages_ready": ready, "messages_unacknowledged": unacked}
 
 
-def unacked_count(queue: Any) -> int:
-    """A stream holds nothing back for its consumers: what is unacked they have themselves."""
-    if isinstance(queue, ClassicQueue):
-        return int(queue.unacked_count)
-    return sum(subscriber.unacked_count for subscriber in queue.subscribers or ())
+def length_of(queue: Queue) -> int:
+    return int(queue.ready_count()) + int(queue.unacked_total())
 
 
-def length_of(queue: Any) -> int:
-    # Lists are sorted by it, of all queues that there are.
-    if type(queue) is ClassicQueue:
-        return int(queue.ready_count() + queue.unacked_count)
-    return int(queue.ready_count()) + unacked_count(queue)
-
-
-def describe_classic(ask: Ask, queue: ClassicQueue) -> Described:
-    sizes = ask.services.statistics.queue_sizes(queue)
+def describe_classic(request: Request, queue: ClassicQueue) -> Described:
+    sizes = request.services.statistics.queue_sizes(queue)
     ready = readiness(queue)
     in_memory = (sizes["message_bytes_ram"] or 0) + MESSAGE_BYTES * (sizes["messages"] or 0)
     return {
         **sizes,
+        "backing_queue_status": backing_queue_status(request, queue, sizes),
         "consumer_capacity": ready,
         "consumer_utilisation": ready,
         "exclusive_consumer_tag": _exclusive_tag(queue),
         "single_active_consumer_tag": _active_tag(queue),
         "memory": QUEUE_BYTES + in_memory,
         "recoverable_slaves": None,
-        "storage_version": 2,
+        "storage_version": STORAGE_VERSION,
     }
 
 
@@ -116,7 +113,7 @@ def readiness(queue: Queue) -> float:
 
 def _exclusive_tag(queue: Queue) -> str | None:
     for consumer in queue.subscribers or ():
-        return consumer.tag.decode("utf-8", "surrogateescape") if consumer.exclusive else None
+        return name_text(consumer.tag) if consumer.exclusive else None
     return None
 
 
@@ -124,13 +121,13 @@ def _active_tag(queue: Queue) -> str | None:
     if queue.single_active:
         for consumer in queue.subscribers or ():
             if consumer.active:
-                tag: str = consumer.tag.decode("utf-8", "surrogateescape")
+                tag: str = name_text(consumer.tag)
                 return tag
     return None
 
 
-def describe_stream(ask: Ask, queue: StreamQueue) -> Described:
-    node, log = ask.services.node_name, queue.log
+def describe_stream(request: Request, queue: StreamQueue) -> Described:
+    node, log = request.services.node_name, queue.log
     return {
         "leader": node,
         "members": [node],
@@ -142,52 +139,57 @@ def describe_stream(ask: Ask, queue: StreamQueue) -> Described:
         "first_offset": log.first_offset(),
         "committed_offset": log.committed_offset,
         "segments": len(log.segments),
+        "segment_bytes": log.segment_bytes,
     }
 
 
 # ---- whole descriptions
 
 
-def describe_queue(ask: Ask, queue: Queue) -> Described:
+def describe_queue(request: Request, queue: Queue) -> Described:
     """A queue in a list."""
-    found = describe_basics(ask, queue)
-    if ask.flag("disable_stats"):
-        return found | lengths_of(queue) if ask.flag("enable_queue_totals") else found
+    found = describe_basics(request, queue)
+    if request.flag("disable_stats"):
+        return found | lengths_of(queue) if request.flag("enable_queue_totals") else found
     if isinstance(queue, StreamQueue):
-        found |= describe_stream(ask, queue)
+        found |= describe_stream(request, queue)
     elif isinstance(queue, ClassicQueue):
-        found |= describe_classic(ask, queue)
-    found |= detailed(ask, queue, lengths_of(queue), LENGTHS)
+        found |= describe_classic(request, queue)
+    found |= detailed(request, queue, lengths_of(queue), LENGTHS)
+    # The same number by its shorter name.
+    found["messages_unacked"] = found["messages_unacknowledged"]
     found["consumers"] = queue.subscriber_count()
-    found |= message_stats(ask, queue, ask.services.statistics.queue_stats(queue))
-    found |= idle_since(ask, queue)
+    found |= message_stats(request, queue, request.services.statistics.queue_stats(queue))
+    found |= idle_since(request, queue)
     if queue.record.owner:
-        found["owner_pid_details"] = _owner(ask, queue.record)
+        found["owner_pid_details"] = _owner(request, queue.record)
     return found
 
 
-def _owner(ask: Ask, record: QueueRecord) -> Described:
-    connection = ask.services.broker.connections.get(record.owner)
+def _owner(request: Request, record: QueueRecord) -> Described:
+    connection = request.services.broker.connections.get(record.owner)
     if connection is None:
         return {}
     seen = connection.seen()
     return {"name": seen.name, "peer_host": seen.peer_host, "peer_port": seen.peer_port}
 
 
-def describe_queue_fully(ask: Ask, queue: Queue) -> Described:
-    found = describe_queue(ask, queue)
-    if not ask.flag("disable_stats"):
-        found["consumer_details"] = [describe_consumer(ask, seen) for seen in consumers_of_queue(ask, queue)]
+async def describe_queue_fully(request: Request, queue: Queue) -> Described:
+    found = describe_queue(request, queue)
+    if not request.flag("disable_stats"):
+        found["consumer_details"] = await shown(
+            consumers_of_queue(request, queue), lambda seen: describe_consumer(request, seen)
+        )
         found |= {"deliveries": [], "incoming": []}
         if isinstance(queue, ClassicQueue):
-            waiting = ask.services.delayed.of_queue(queue.record.vhost, queue.record.name)
+            waiting = request.services.delayed.of_queue(queue.record.vhost, queue.record.name)
             found["delayed"] = {"count": waiting.count, "bytes": waiting.bytes, "next_due_ms": waiting.next_due_ms}
     return found
 
 
-def find_queue(ask: Ask) -> Queue:
+def find_queue(request: Request) -> Queue:
     """The queue of the path, whoever it is exclusive to."""
-    queue = ask.vhost.queues.get(octets(ask.path["queue"]))
+    queue = request.vhost.queues.get(name_octets(request.path["queue"]))
     if queue is None:
         raise not_found()
     return queue
@@ -203,7 +205,8 @@ QUEUES: Listed[Any] = Listed(
         "durable": lambda queue: queue.record.durable,
         "messages": length_of,
         "messages_ready": lambda queue: queue.ready_count(),
-        "messages_unacknowledged": unacked_count,
+        "messages_unacknowledged": lambda queue: queue.unacked_total(),
+        "messages_unacked": lambda queue: queue.unacked_total(),
         "consumers": lambda queue: queue.subscriber_count(),
         "message_stats.publish": lambda queue: queue.published_total,
     },
@@ -236,8 +239,29 @@ QUEUES: Listed[Any] = Listed(
     query=LIST_PARAMETERS + QUEUE_PARAMETERS + SPAN_PARAMETERS,
     answers={200: listing(QUEUE)},
 )
-async def list_queues(ask: Ask) -> Answer:
-    return await listed(ask, meant_queues(ask), QUEUES)
+async def list_queues(request: Request) -> Answer:
+    return await listed(
+        request, meant_queues(request), replace(QUEUES, cheap={**QUEUES.cheap, **_moving_columns(request)})
+    )
+
+
+def _moving_columns(request: Request) -> dict[str, Callable[[Any], Any]]:
+    """What lists are sorted by to find queues that need attention: rates, and the age of the oldest message."""
+    statistics, now_ms = request.services.statistics, request.services.broker.clock.now_ms()
+
+    def rate_of(name: str) -> Callable[[Any], Any]:
+        return lambda queue: statistics.rate(queue, name) if moves(queue) else 0.0
+
+    def oldest_age_ms(queue: Any) -> int | None:
+        head = queue.head() if isinstance(queue, ClassicQueue) else None
+        return None if head is None else max(0, now_ms - head.stamp)
+
+    return {
+        "messages_details.rate": rate_of("messages"),
+        "message_stats.publish_details.rate": rate_of("publish"),
+        "message_stats.deliver_get_details.rate": rate_of("deliver_get"),
+        "oldest_message_age_ms": oldest_age_ms,
+    }
 
 
 @route(
@@ -248,15 +272,15 @@ async def list_queues(ask: Ask) -> Answer:
     query=(COLUMNS, *QUEUE_PARAMETERS, *SPAN_PARAMETERS),
     answers={200: QUEUE},
 )
-def get_queue(ask: Ask) -> Described:
-    return one(ask, describe_queue_fully(ask, find_queue(ask)))
+async def get_queue(request: Request) -> Described:
+    return one(request, await describe_queue_fully(request, find_queue(request)))
 
 
 @route("GET", "/api/queues/{vhost}/{queue}/bindings", Right.MANAGEMENT, "What leads to a queue")
-def get_queue_bindings(ask: Ask) -> list[Described]:
+async def get_queue_bindings(request: Request) -> list[Raw]:
     """None for a queue that is not there; RabbitMQ makes up the one to the default exchange."""
-    vhost, name = ask.vhost.name, ask.path["queue"]
-    topology = ask.services.broker.catalog.topologies[vhost]
+    vhost, name = request.vhost.name, request.path["queue"]
+    topology = request.services.broker.catalog.topologies[vhost]
     own = [default_binding(vhost, name)] if name in topology.queues else []
     inbound = topology.bindings_to.get((True, name), {}).values()
-    return [described(binding) for binding in [*own, *in_order(inbound)]]
+    return await shown([*own, *in_order(inbound)], described)

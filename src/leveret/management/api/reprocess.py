@@ -6,17 +6,20 @@ import asyncio
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
-from leveret.broker.access import READ, WRITE, Right, has, sees_vhost
-from leveret.broker.reprocess.spec import ORIGIN, ORIGIN_QUEUE, RUNNING, TARGET, JobView, ReplaySpec
-from leveret.broker.vhost import octets
+from leveret.auth.access import READ, WRITE, Right, has, sees_vhost
 from leveret.catalog.records import ReplayFilter
+from leveret.core.codec.names import name_octets
 from leveret.errors import ReplayNotFound
-from leveret.management.http.ask import DONE, Answer, Ask
+from leveret.management.api.visible import meant_vhosts
 from leveret.management.http.bodies import REPROCESS_BODY, TASK
 from leveret.management.http.errors import bad_request, not_authorised
 from leveret.management.http.fields import Fields
+from leveret.management.http.lists import shown
+from leveret.management.http.request import DONE, Answer, Request
 from leveret.management.http.route import Scope, route
+from leveret.operations.reprocess.spec import ORIGIN, ORIGIN_QUEUE, RUNNING, TARGET, JobView, ReplaySpec
 
 MODES = {"original_exchange": ORIGIN, "original_queue": ORIGIN_QUEUE, "target": TARGET}
 STOP, SKIP = "stop", "skip"
@@ -33,26 +36,26 @@ LOOK_S = 0.02
     answers={200: TASK, 202: TASK},
     accepts=REPROCESS_BODY,
 )
-async def reprocess(ask: Ask) -> Answer:
+async def reprocess(request: Request) -> Answer:
     """200 if it is over within `wait` seconds, else 202 and the place where its progress is shown."""
-    vhost = ask.vhost
-    who = ask.requester()
-    fields = Fields(ask.body)
+    vhost = request.vhost
+    who = request.requester()
+    fields = Fields(request.body)
     wait_s = _number(fields, "wait", WAIT_S, WAIT_S_MAX)
     spec = _spec(fields)
-    who.access.check_queue(READ, ask.path["queue"])
+    who.access.check_queue(READ, request.path["queue"])
     if spec.to == TARGET:
         who.access.check_exchange(WRITE, spec.exchange)
-        target = vhost.exchanges.get(octets(spec.exchange))
+        target = vhost.exchanges.get(name_octets(spec.exchange))
         if target is not None and who.access.has_topics(target.record):
             if not spec.routing_key:
                 raise bad_request("routing_key is missing: your topic permissions there are for certain keys")
             who.access.check_topic(WRITE, target.record, spec.routing_key)
-    elif not has(ask.who, Right.POLICYMAKER):
+    elif not has(request.who, Right.POLICYMAKER):
         # Where they go is written in their headers, and those may have been written by anybody.
         raise not_authorised("Not policymaker user: to replay to original_exchange or original_queue takes that tag")
-    reprocessor = ask.services.reprocessor
-    job = reprocessor.start(vhost.name, ask.path["queue"], spec)
+    reprocessor = request.services.reprocessor
+    job = reprocessor.start(vhost.name, request.path["queue"], spec)
     deadline = asyncio.get_running_loop().time() + wait_s
     while job.state == RUNNING and asyncio.get_running_loop().time() < deadline:
         await asyncio.sleep(LOOK_S)
@@ -139,29 +142,30 @@ def _shown(job: JobView) -> dict[str, Any]:
 
 
 @route("GET", "/api/tasks", Right.MANAGEMENT, "Jobs that run, and the last one of every queue; the newest first")
-def tasks(ask: Ask) -> list[dict[str, Any]]:
-    return [_shown(job) for job in ask.services.reprocessor.jobs() if sees_vhost(ask.who, job.vhost)]
+async def tasks(request: Request) -> list[Raw]:
+    jobs = [job for job in request.services.reprocessor.jobs() if sees_vhost(request.who, job.vhost)]
+    return await shown(jobs, _shown)
 
 
 @route("GET", "/api/tasks/{task}", Right.MANAGEMENT, "One job and its progress", answers={200: TASK})
-def task(ask: Ask) -> dict[str, Any]:
-    return _shown(_job(ask))
+def task(request: Request) -> dict[str, Any]:
+    return _shown(_job(request))
 
 
 @route("DELETE", "/api/tasks/{task}", Right.MANAGEMENT, "Cancel a job; or take one that is over off the list")
-async def cancel(ask: Ask) -> Answer:
-    job = _job(ask)
-    vhost = ask.services.broker.vhosts.get(job.vhost)
+async def cancel(request: Request) -> Answer:
+    job = _job(request)
+    vhost = request.services.broker.vhosts.get(job.vhost)
     if vhost is not None:
-        ask.requester(vhost).access.check_queue(READ, job.queue)
-    if not ask.services.reprocessor.cancel(job.id):
-        await ask.durably(lambda: ask.services.reprocessor.forget(job.id))
+        request.requester(vhost).access.check_queue(READ, job.queue)
+    if not request.services.reprocessor.cancel(job.id):
+        await request.durably(lambda: request.services.reprocessor.forget(job.id))
     return DONE
 
 
-def _job(ask: Ask) -> JobView:
-    job = ask.services.reprocessor.job(ask.path["task"])
-    if not sees_vhost(ask.who, job.vhost):
+def _job(request: Request) -> JobView:
+    job = request.services.reprocessor.job(request.path["task"])
+    if not sees_vhost(request.who, job.vhost):
         raise ReplayNotFound(f"there is no job {job.id}")
     return job
 
@@ -173,6 +177,6 @@ def _job(ask: Ask) -> JobView:
     "GET", "/api/dead-letters", Right.MANAGEMENT, "Queues with dead letters, by the queue they died in and the reason"
 )
 @route("GET", "/api/dead-letters/{vhost}", Right.MANAGEMENT, "The same for one virtual host", scope=Scope.SEE)
-async def dead_letters(ask: Ask) -> Any:
-    names = [ask.vhost.name] if "vhost" in ask.path else list(ask.services.broker.vhosts)
-    return await ask.services.dead_letters.survey(name for name in names if sees_vhost(ask.who, name))
+async def dead_letters(request: Request) -> Any:
+    """Of queues that the caller may read: what is told of them stands in their messages."""
+    return await request.services.dead_letters.survey([request.requester(vhost) for vhost in meant_vhosts(request)])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from leveret.broker.access import Right, sees_vhost
-from leveret.core.properties import encode_properties, parse_properties
+from leveret.auth.access import Right, sees_vhost
+from leveret.core.codec.properties import encode_properties, parse_properties
 from leveret.errors import AmqpError
 from leveret.management.api.fetch import refusal
-from leveret.management.http.ask import DEFAULT_EXCHANGE, Ask
 from leveret.management.http.bodies import ERROR, SIMULATE_BODY
 from leveret.management.http.errors import not_authorised, not_found
 from leveret.management.http.fields import Fields
+from leveret.management.http.request import DEFAULT_EXCHANGE, Request
 from leveret.management.http.route import route
 
 NAME_OCTETS_MAX = 255
@@ -26,20 +26,20 @@ NAME_OCTETS_MAX = 255
     harmless=True,
     accepts=SIMULATE_BODY,
 )
-async def simulate(ask: Ask) -> Any:
+async def simulate(request: Request) -> Any:
     """{vhost, exchange, routing_key, headers}; nothing is published."""
-    fields = Fields(ask.body)
+    fields = Fields(request.body)
     fields.need("exchange", "routing_key")
     name = fields.text("vhost", "/")
-    vhost = ask.services.broker.vhosts.get(name)
+    vhost = request.services.broker.vhosts.get(name)
     if vhost is None:
         raise not_found()
-    if not sees_vhost(ask.who, name):
+    if not sees_vhost(request.who, name):
         raise not_authorised("User not authorised to access virtual host")
     exchange = fields.text("exchange")
     properties = parse_properties(encode_properties(headers=fields.table("headers")))
     try:
-        return await ask.services.route_trace.trace(
+        return await request.services.route_trace.trace(
             vhost, "" if exchange == DEFAULT_EXCHANGE else exchange, fields.text("routing_key"), properties
         )
     except AmqpError as error:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from leveret.broker.access import Right
+from leveret.auth.access import Right
 from leveret.broker.super_streams import SuperStream
-from leveret.core.field_types import Timestamp
+from leveret.core.codec.field_types import Timestamp
 from leveret.management.api.numbers import Described
 from leveret.management.api.visible import meant_vhosts
-from leveret.management.http.ask import DONE, Answer, Ask
 from leveret.management.http.bodies import SUPER_STREAM_BODY
 from leveret.management.http.errors import bad_request, keys_missing, not_found
+from leveret.management.http.fields import Fields
+from leveret.management.http.request import DONE, Answer, Request
 from leveret.management.http.route import Parameter, Scope, route
 
 STREAM = "/api/stream/{vhost}/{stream}"
@@ -29,9 +30,9 @@ NUMBER_DIGITS_MAX = 19
     "How far named consumers have come, and the last ids of named producers; needs READ on the stream",
     query=(Parameter("type", "Only one of the two.", {"type": "string", "enum": ["all", OFFSETS, WRITERS]}),),
 )
-def get_tracking(ask: Ask) -> Described:
-    view = ask.services.streams.view(ask.requester(), ask.path["stream"])
-    kind = ask.query.get("type", "all")
+def get_tracking(request: Request) -> Described:
+    view = request.services.streams.view(request.requester(), request.path["stream"])
+    kind = request.query.get("type", "all")
     found: Described = {}
     if kind != WRITERS:
         found["offsets"] = view.stored_offsets
@@ -47,9 +48,9 @@ def get_tracking(ask: Ask) -> Described:
     Right.MANAGEMENT,
     "The last offset that a consumer is done with; needs READ on the stream",
 )
-def get_stored_offset(ask: Ask) -> Described:
-    consumer = ask.path["consumer"]
-    offset = ask.services.streams.stored_offset(ask.requester(), ask.path["stream"], consumer)
+def get_stored_offset(request: Request) -> Described:
+    consumer = request.path["consumer"]
+    offset = request.services.streams.stored_offset(request.requester(), request.path["stream"], consumer)
     if offset is None:
         raise not_found()
     return {"consumer": consumer, "offset": offset}
@@ -61,14 +62,14 @@ def get_stored_offset(ask: Ask) -> Described:
     Right.MANAGEMENT,
     "Says that a consumer is done with everything up to an offset; needs READ on the stream",
 )
-async def put_stored_offset(ask: Ask) -> Answer:
-    if not isinstance(ask.body, dict) or "offset" not in ask.body:
+async def put_stored_offset(request: Request) -> Answer:
+    if not isinstance(request.body, dict) or "offset" not in request.body:
         raise keys_missing("offset")
-    offset = ask.body["offset"]
+    offset = request.body["offset"]
     if not isinstance(offset, int) or isinstance(offset, bool):
         raise bad_request("offset must be a whole number")
-    ask.services.streams.store_offset(ask.requester(), ask.path["stream"], ask.path["consumer"], offset)
-    await ask.synced()
+    request.services.streams.store_offset(request.requester(), request.path["stream"], request.path["consumer"], offset)
+    await request.synced()
     return DONE
 
 
@@ -78,10 +79,12 @@ async def put_stored_offset(ask: Ask) -> Answer:
     Right.MANAGEMENT,
     "Forgets how far a consumer has come; needs READ on the stream",
 )
-async def delete_stored_offset(ask: Ask) -> Answer:
-    if not ask.services.streams.forget_offset(ask.requester(), ask.path["stream"], ask.path["consumer"]):
+async def delete_stored_offset(request: Request) -> Answer:
+    if not request.services.streams.forget_offset(
+        request.requester(), request.path["stream"], request.path["consumer"]
+    ):
         raise not_found()
-    await ask.synced()
+    await request.synced()
     return DONE
 
 
@@ -98,17 +101,17 @@ async def delete_stored_offset(ask: Ask) -> Answer:
         Parameter("timestamp", "Instead of that: a moment in seconds since 1970.", {"type": "integer", "minimum": 0}),
     ),
 )
-async def get_offset(ask: Ask) -> Described:
-    offset = await ask.services.streams.offset_at(ask.requester(), ask.path["stream"], _when(ask))
+async def get_offset(request: Request) -> Described:
+    offset = await request.services.streams.offset_at(request.requester(), request.path["stream"], _when(request))
     return {"offset": offset}
 
 
-def _when(ask: Ask) -> object:
+def _when(request: Request) -> object:
     """As an AMQP client would have sent it: a moment has a type of its own."""
-    stamp = ask.query.get("timestamp")
+    stamp = request.query.get("timestamp")
     if stamp:
         return Timestamp(_digits("timestamp", stamp))
-    at = ask.query.get("at", "first")
+    at = request.query.get("at", "first")
     return _digits("at", at) if at.isascii() and at.isdecimal() else at
 
 
@@ -133,20 +136,20 @@ def describe_super_stream(vhost: str, found: SuperStream) -> Described:
 
 @route("GET", "/api/stream/super-streams", Right.MANAGEMENT, "All super streams")
 @route("GET", "/api/stream/super-streams/{vhost}", Right.MANAGEMENT, "The super streams of a virtual host")
-def list_super_streams(ask: Ask) -> list[Described]:
-    services = ask.services
+def list_super_streams(request: Request) -> list[Described]:
+    services = request.services
     return [
         describe_super_stream(vhost.name, each)
-        for vhost in meant_vhosts(ask)
+        for vhost in meant_vhosts(request)
         for each in services.super_streams.list(vhost.name)
     ]
 
 
 @route("GET", "/api/stream/super-streams/{vhost}/{name}", Right.MANAGEMENT, "One super stream")
-def get_super_stream(ask: Ask) -> Described:
-    vhost = ask.vhost.name
-    for found in ask.services.super_streams.list(vhost):
-        if found.name == ask.path["name"]:
+def get_super_stream(request: Request) -> Described:
+    vhost = request.vhost.name
+    for found in request.services.super_streams.list(vhost):
+        if found.name == request.path["name"]:
             return describe_super_stream(vhost, found)
     raise not_found()
 
@@ -160,21 +163,24 @@ def get_super_stream(ask: Ask) -> Described:
     answers={201: None},
     accepts=SUPER_STREAM_BODY,
 )
-async def put_super_stream(ask: Ask) -> Answer:
-    body: dict[str, Any] = ask.body if isinstance(ask.body, dict) else {}
-    partitions, keys, arguments = body.get("partitions"), body.get("binding-keys"), body.get("arguments", {})
+async def put_super_stream(request: Request) -> Answer:
+    body: dict[str, Any] = request.body if isinstance(request.body, dict) else {}
+    partitions, keys = body.get("partitions"), body.get("binding-keys")
+    if not isinstance(body.get("arguments", {}), dict):
+        raise bad_request("arguments must be an object")
+    arguments = Fields(body).table("arguments")
     if isinstance(keys, str):
         keys = [key.strip() for key in keys.split(",")]
     if keys is not None and (not isinstance(keys, list) or not all(isinstance(key, str) for key in keys)):
         raise bad_request("binding-keys must be a text or a list of texts")
     if keys is None and (not isinstance(partitions, int) or isinstance(partitions, bool)):
         raise bad_request("Partitions or binding keys must be given: partitions is a whole number")
-    if not isinstance(arguments, dict):
-        raise bad_request("arguments must be an object")
     wanted = keys if keys is not None else partitions
     assert wanted is not None
-    requester = ask.requester()
-    await ask.durably(lambda: ask.services.super_streams.create(requester, ask.path["name"], wanted, arguments))
+    requester = request.requester()
+    await request.durably(
+        lambda: request.services.super_streams.create(requester, request.path["name"], wanted, arguments)
+    )
     return Answer(201)
 
 
@@ -185,7 +191,7 @@ async def put_super_stream(ask: Ask) -> Answer:
     "Deletes a super stream and its partitions, with all that is in them",
     scope=Scope.ENTER,
 )
-async def delete_super_stream(ask: Ask) -> Answer:
-    requester = ask.requester()
-    await ask.durably(lambda: ask.services.super_streams.delete(requester, ask.path["name"]))
+async def delete_super_stream(request: Request) -> Answer:
+    requester = request.requester()
+    await request.durably(lambda: request.services.super_streams.delete(requester, request.path["name"]))
     return DONE

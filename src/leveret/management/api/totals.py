@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from leveret.broker.statistics.views import DELIVER_GET, DELIVER_GROUP, PUBLISH_GROUP
 from leveret.broker.vhost import LiveVhost
 from leveret.core.tally import QueueTally, add_queues
+from leveret.operations.statistics.views import DELIVER_GET, DELIVER_GROUP, PUBLISH_GROUP
 
 
 @dataclass(frozen=True, slots=True)

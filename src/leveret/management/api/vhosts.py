@@ -6,22 +6,22 @@ from typing import Any
 
 import msgspec
 
-from leveret.broker.access import Right, sees_vhost
-from leveret.broker.identity import CatalogUser
+from leveret.auth.access import Right, sees_vhost
+from leveret.auth.identity import CatalogUser
 from leveret.broker.vhosts import UNDEFINED
 from leveret.catalog.records import Vhost
 from leveret.management.api.numbers import without_rates
 from leveret.management.api.totals import totals_in
-from leveret.management.http.ask import CREATED, DONE, Answer, Ask
 from leveret.management.http.bodies import VHOST, VHOST_BODY
 from leveret.management.http.bodies import listed as listing
 from leveret.management.http.errors import bad_request, not_found
 from leveret.management.http.fields import Fields
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one
+from leveret.management.http.request import CREATED, DONE, Answer, Request
 from leveret.management.http.route import Scope, route
 
 
-def described_vhost(ask: Ask, vhost: Vhost) -> dict[str, Any]:
+def described_vhost(request: Request, vhost: Vhost) -> dict[str, Any]:
     kind = vhost.default_queue_type or UNDEFINED
     return {
         "name": vhost.name,
@@ -35,14 +35,14 @@ def described_vhost(ask: Ask, vhost: Vhost) -> dict[str, Any]:
         },
         "protected_from_deletion": vhost.protected,
         "tracing": vhost.tracing,
-        "cluster_state": {ask.services.node_name: "running"},
-        **_counts(ask, vhost.name),
+        "cluster_state": {request.services.node_name: "running"},
+        **_counts(request, vhost.name),
     }
 
 
-def _counts(ask: Ask, name: str) -> dict[str, Any]:
+def _counts(request: Request, name: str) -> dict[str, Any]:
     """What is in the virtual host, and what happened to it."""
-    live = ask.services.broker.vhosts.get(name)
+    live = request.services.broker.vhosts.get(name)
     if live is None:
         return {}
     totals = totals_in([live])
@@ -67,14 +67,14 @@ VHOSTS: Listed[Vhost] = Listed(
     query=LIST_PARAMETERS,
     answers={200: listing(VHOST)},
 )
-async def get_vhosts(ask: Ask) -> Answer:
-    vhosts = ask.services.broker.catalog.vhosts
-    return await listed(ask, [vhosts[name] for name in sorted(vhosts) if sees_vhost(ask.who, name)], VHOSTS)
+async def get_vhosts(request: Request) -> Answer:
+    vhosts = request.services.broker.catalog.vhosts
+    return await listed(request, [vhosts[name] for name in sorted(vhosts) if sees_vhost(request.who, name)], VHOSTS)
 
 
 @route("GET", "/api/vhosts/{vhost}", Right.ADMINISTRATOR, "One virtual host", scope=Scope.NAME, answers={200: VHOST})
-def get_vhost(ask: Ask) -> dict[str, Any]:
-    return one(ask, described_vhost(ask, existing_vhost(ask)))
+def get_vhost(request: Request) -> dict[str, Any]:
+    return one(request, described_vhost(request, existing_vhost(request)))
 
 
 @route(
@@ -86,12 +86,12 @@ def get_vhost(ask: Ask) -> dict[str, Any]:
     answers={201: None, 204: None},
     accepts=VHOST_BODY,
 )
-async def put_vhost(ask: Ask) -> Answer:
-    body = Fields(ask.body)
+async def put_vhost(request: Request) -> Answer:
+    body = Fields(request.body)
     # RabbitMQ 4 has these in an object of their own as well.
     fields = Fields({**body.object("metadata"), **body.values})
-    name = ask.path["vhost"]
-    existing = ask.services.broker.catalog.vhosts.get(name, Vhost(name))
+    name = request.path["vhost"]
+    existing = request.services.broker.catalog.vhosts.get(name, Vhost(name))
     kind = fields.optional_text("default_queue_type")
     vhost = msgspec.structs.replace(
         existing,
@@ -102,8 +102,8 @@ async def put_vhost(ask: Ask) -> Answer:
         tracing=fields.flag("tracing", existing.tracing),
         protected=fields.flag("protected_from_deletion", existing.protected),
     )
-    creator = ask.who.name if isinstance(ask.who, CatalogUser) else None
-    new = await ask.durably(lambda: ask.services.vhosts.put(vhost, creator))
+    creator = request.who.name if isinstance(request.who, CatalogUser) else None
+    new = await request.durably(lambda: request.services.vhosts.put(vhost, creator))
     return CREATED if new else DONE
 
 
@@ -114,15 +114,15 @@ async def put_vhost(ask: Ask) -> Answer:
     "Delete a virtual host with all that is in it",
     scope=Scope.NAME,
 )
-async def delete_vhost(ask: Ask) -> Answer:
-    if not await ask.durably(lambda: ask.services.vhosts.delete(ask.path["vhost"])):
+async def delete_vhost(request: Request) -> Answer:
+    if not await request.durably(lambda: request.services.vhosts.delete(request.path["vhost"])):
         raise not_found()
     return DONE
 
 
 @route("GET", "/api/vhosts/{vhost}/deletion/protection", Right.ADMINISTRATOR, "Is it protected?", scope=Scope.NAME)
-def get_protection(ask: Ask) -> dict[str, Any]:
-    return {"protected_from_deletion": existing_vhost(ask).protected}
+def get_protection(request: Request) -> dict[str, Any]:
+    return {"protected_from_deletion": existing_vhost(request).protected}
 
 
 @route(
@@ -132,8 +132,8 @@ def get_protection(ask: Ask) -> dict[str, Any]:
     "Protect a virtual host from being deleted",
     scope=Scope.NAME,
 )
-async def protect_vhost(ask: Ask) -> Answer:
-    await ask.durably(lambda: ask.services.vhosts.protect(existing_vhost(ask), True))
+async def protect_vhost(request: Request) -> Answer:
+    await request.durably(lambda: request.services.vhosts.protect(existing_vhost(request), True))
     return DONE
 
 
@@ -144,8 +144,8 @@ async def protect_vhost(ask: Ask) -> Answer:
     "Take the protection of a virtual host back",
     scope=Scope.NAME,
 )
-async def unprotect_vhost(ask: Ask) -> Answer:
-    await ask.durably(lambda: ask.services.vhosts.protect(existing_vhost(ask), False))
+async def unprotect_vhost(request: Request) -> Answer:
+    await request.durably(lambda: request.services.vhosts.protect(existing_vhost(request), False))
     return DONE
 
 
@@ -156,15 +156,15 @@ async def unprotect_vhost(ask: Ask) -> Answer:
     "Start a virtual host on a node: here they all run",
     scope=Scope.NAME,
 )
-def start_vhost(ask: Ask) -> Answer:
-    existing_vhost(ask)
-    if ask.path["node"] != ask.services.node_name:
-        raise bad_request(f"Request to node {ask.path['node'][:255]} failed with nodedown")
+def start_vhost(request: Request) -> Answer:
+    existing_vhost(request)
+    if request.path["node"] != request.services.node_name:
+        raise bad_request(f"Request to node {request.path['node'][:255]} failed with nodedown")
     return DONE
 
 
-def existing_vhost(ask: Ask) -> Vhost:
-    found = ask.services.broker.catalog.vhosts.get(ask.path["vhost"])
+def existing_vhost(request: Request) -> Vhost:
+    found = request.services.broker.catalog.vhosts.get(request.path["vhost"])
     if found is None:
         raise not_found()
     return found

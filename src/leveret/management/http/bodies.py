@@ -47,6 +47,7 @@ ERROR: Final[Schema] = {"$ref": "#/components/schemas/Error"}
 
 QUEUE_BODY: Final = described(durable=FLAG, auto_delete=FLAG, arguments=TABLE, node=TEXT)
 EXCHANGE_BODY: Final = described(("type",), type=TEXT, durable=FLAG, auto_delete=FLAG, internal=FLAG, arguments=TABLE)
+BACKUP_BODY: Final = described(("to",), to=TEXT, copy=FLAG)
 BINDING_BODY: Final = described(routing_key=TEXT, arguments=TABLE)
 MESSAGE_BODY: Final = described(
     ("routing_key", "properties", "payload", "payload_encoding"),
@@ -98,6 +99,7 @@ SIMULATE_BODY: Final = described(
 USER_BODY: Final = described(
     ("tags",), password=TEXT, password_hash=TEXT, hashing_algorithm=TEXT, tags=TAGS, limits={"type": "object"}
 )
+SESSION_BODY: Final = described(username=TEXT, password=TEXT, token=TEXT)
 USERS_BODY: Final = described(("users",), users=TEXTS)
 PASSWORD_BODY: Final = described(("password",), password=TEXT)
 PERMISSION_BODY: Final = described(("configure", "write", "read"), configure=TEXT, write=TEXT, read=TEXT)
@@ -151,6 +153,7 @@ QUEUE: Final = described(
     messages=COUNT,
     messages_ready=COUNT,
     messages_unacknowledged=COUNT,
+    messages_unacked=COUNT,
     consumers=COUNT,
 )
 EXCHANGE: Final = described(
@@ -167,14 +170,43 @@ BINDING: Final = described(
 )
 VHOST: Final = described(name=TEXT, description=TEXT, tags=TEXTS, tracing=FLAG)
 USER: Final = described(name=TEXT, password_hash=TEXT, hashing_algorithm=TEXT, tags=TEXTS, limits={"type": "object"})
-PERMISSION: Final = described(user=TEXT, vhost=TEXT, configure=TEXT, write=TEXT, read=TEXT)
-TOPIC_PERMISSION: Final = described(user=TEXT, vhost=TEXT, exchange=TEXT, write=TEXT, read=TEXT)
-POLICY: Final = described(vhost=TEXT, name=TEXT, pattern=TEXT, definition={"type": "object"}, priority=COUNT)
+# Why patterns of it are of no use, by field; missing if there is nothing wrong.
+PROBLEMS: Final = {"type": "object", "additionalProperties": TEXT}
+PERMISSION: Final = described(user=TEXT, vhost=TEXT, configure=TEXT, write=TEXT, read=TEXT, pattern_problems=PROBLEMS)
+TOPIC_PERMISSION: Final = described(
+    user=TEXT, vhost=TEXT, exchange=TEXT, write=TEXT, read=TEXT, pattern_problems=PROBLEMS
+)
+POLICY: Final = described(
+    vhost=TEXT, name=TEXT, pattern=TEXT, definition={"type": "object"}, priority=COUNT, pattern_problems=PROBLEMS
+)
 PARAMETER: Final = described(vhost=TEXT, component=TEXT, name=TEXT, value=ANYTHING)
 CONNECTION: Final = described(name=TEXT, user=TEXT, vhost=TEXT, protocol=TEXT, peer_host=TEXT, channels=COUNT)
 CHANNEL: Final = described(name=TEXT, number=COUNT, user=TEXT, vhost=TEXT, consumer_count=COUNT)
 CONSUMER: Final = described(consumer_tag=TEXT, queue={"type": "object"}, ack_required=FLAG, active=FLAG)
-PUBLISHED: Final = described(("routed", "queues"), routed=FLAG, queues=TEXTS)
+PUBLISHED: Final = described(("routed",), routed=FLAG)
+PURGED: Final = described(("messages_deleted",), messages_deleted=COUNT)
+# As paths without /api take and give messages.
+PLAIN_MESSAGE_BODY: Final = {**MESSAGE_BODY, "required": ["routing_key", "payload"]}
+PLAIN_QUEUE_BODY: Final = described(durable=FLAG, exclusive=FLAG, auto_delete=FLAG, arguments=TABLE)
+PLAIN_ACK_BODY: Final = described(("delivery_tag",), delivery_tag=COUNT, multiple=FLAG)
+PLAIN_NACK_BODY: Final = described(("delivery_tag",), delivery_tag=COUNT, multiple=FLAG, requeue=FLAG)
+PLAIN_MESSAGES: Final = described(
+    ("messages",),
+    messages={
+        "type": "array",
+        "items": described(
+            ("delivery_tag", "exchange", "routing_key", "properties", "payload", "redelivered"),
+            delivery_tag=COUNT,
+            exchange=TEXT,
+            routing_key=TEXT,
+            properties={"type": "object"},
+            payload=TEXT,
+            # Only where the payload is no text.
+            payload_encoding={"type": "string", "enum": ["base64"]},
+            redelivered=FLAG,
+        ),
+    },
+)
 MESSAGES: Final = {
     "type": "array",
     "items": described(
@@ -187,5 +219,26 @@ MESSAGES: Final = {
         properties={"type": "object"},
         redelivered=FLAG,
     ),
+}
+BACKUP: Final = described(
+    ("state",),
+    state={"type": "string", "enum": ["none", "running", "done", "failed"]},
+    to=TEXT,
+    started_at={"type": "number"},
+    ended_at={"type": "number"},
+    files=COUNT,
+    files_total=COUNT,
+    bytes=COUNT,
+    bytes_total=COUNT,
+    linked=COUNT,
+    error=TEXT,
+)
+DAMAGES: Final[Schema] = {
+    "type": "array",
+    "items": described(("file", "offset", "size", "what"), file=TEXT, offset=COUNT, size=COUNT, what=TEXT),
+}
+SUSPENSIONS: Final[Schema] = {
+    "type": "array",
+    "items": described(("user", "reason", "since"), user=TEXT, reason=TEXT, since=COUNT),
 }
 TASK: Final = described(("id", "state"), id=TEXT, state=TEXT, vhost=TEXT, queue=TEXT, moved=COUNT, failed=COUNT)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from leveret.errors import (
     AmqpError,
+    BackupConflict,
     Forbidden,
     InvalidPolicy,
     InvalidReplay,
@@ -68,7 +69,7 @@ def refusal_of(error: LeveretError) -> HttpError:
         return bad_request(str(error))
     if isinstance(error, ReplayNotFound):
         return HttpError(404, "not_found", str(error))
-    if isinstance(error, ReplayConflict):
+    if isinstance(error, ReplayConflict | BackupConflict):
         return HttpError(409, "conflict", str(error))
     if isinstance(error, TooManyLeases):
         return HttpError(429, "too_many_leases", str(error))

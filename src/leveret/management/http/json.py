@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from leveret.core.codec.names import name_octets
 from leveret.management.http.errors import bad_request
 
 DEPTH_MAX = 64
@@ -95,7 +96,7 @@ def encode(value: Any) -> bytes:
 def printable(value: Any) -> Any:
     """The same with everything replaced that JSON cannot hold; for tables of AMQP, whose octets are mostly text."""
     if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return name_octets(value).decode("utf-8", "replace")
     if isinstance(value, bytes | bytearray):
         return bytes(value).decode("utf-8", "replace")
     if isinstance(value, dict):

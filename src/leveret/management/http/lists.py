@@ -13,11 +13,10 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Raw
 
-from leveret.catalog.pattern_cost import NAME_CHARACTERS_MAX
-from leveret.catalog.patterns import compile_pattern
-from leveret.management.http.ask import Answer, Ask
+from leveret.catalog.patterns import NAME_CHARACTERS_MAX, compile_pattern
 from leveret.management.http.errors import HttpError, bad_request
 from leveret.management.http.json import encode
+from leveret.management.http.request import Answer, Request
 from leveret.management.http.route import Parameter
 from leveret.runtime.time_slice import TimeSlice
 
@@ -54,22 +53,47 @@ LIST_PARAMETERS = (
 class Listed(Generic[T]):
     """How things of one kind are listed."""
 
-    describe: Callable[[Ask, T], dict[str, Any]]
+    describe: Callable[[Request, T], dict[str, Any]]
     name: Callable[[T], str]
     # Columns that are known without describing the thing.
     cheap: Mapping[str, Callable[[T], Any]] = field(default_factory=dict)
 
 
-async def listed(ask: Ask, things: Iterable[T], kind: Listed[T]) -> Answer:
+async def gathered(things: Iterable[T]) -> list[T]:
+    """A list as it is; what is not a list is gone through in slices, so it must bear that the broker changes between
+    two of its things."""
+    if isinstance(things, list):
+        return things
+    found: list[T] = []
+    turn = TimeSlice()
+    for count, thing in enumerate(things):
+        found.append(thing)
+        if count % LOOK_EVERY == 0:
+            await turn.rest()
+    return found
+
+
+async def shown(things: Iterable[T], describe: Callable[[T], dict[str, Any]]) -> list[Raw]:
+    """All of them as JSON, made in slices: for what belongs to one thing, and has no pages."""
+    found: list[Raw] = []
+    turn = TimeSlice()
+    for count, thing in enumerate(things):
+        found.append(Raw(encode(describe(thing))))
+        if count % LOOK_EVERY == 0:
+            await turn.rest()
+    return found
+
+
+async def listed(request: Request, things: Iterable[T], kind: Listed[T]) -> Answer:
     """The answer to a request for a list; what of it the query asks for."""
-    everything = list(things)
-    columns = _columns(ask)
-    page = _page(ask)
-    chosen = await _filtered(ask, everything, kind)
+    everything = await gathered(things)
+    columns = _columns(request)
+    page = _page(request)
+    chosen = await _filtered(request, everything, kind)
     chosen_count = len(chosen)
-    chosen = await _sorted(ask, chosen, kind, len(chosen) if page is None else page[0] * page[1])
+    chosen = await _sorted(request, chosen, kind, len(chosen) if page is None else page[0] * page[1])
     if page is None:
-        pieces = _pieces(ask, chosen, kind, columns)
+        pieces = _pieces(request, chosen, kind, columns)
         # What goes wrong can be told as long as nothing was sent; a short list is done by then.
         return Answer(body=_resumed(await anext(pieces), pieces))
     number, size = page
@@ -80,7 +104,7 @@ async def listed(ask: Ask, things: Iterable[T], kind: Listed[T]) -> Answer:
             f"Page out of range, page: {number} page size: {size}, len: {len(everything)}",
         )
     on_page = chosen[(number - 1) * size : number * size]
-    describe = _describer(ask, kind, columns)
+    describe = _describer(request, kind, columns)
     described = []
     turn = TimeSlice()
     for count, thing in enumerate(on_page):
@@ -100,21 +124,21 @@ async def listed(ask: Ask, things: Iterable[T], kind: Listed[T]) -> Answer:
     )
 
 
-def one(ask: Ask, described: dict[str, Any]) -> dict[str, Any]:
+def one(request: Request, described: dict[str, Any]) -> dict[str, Any]:
     """A single thing, with the columns that the query asks for."""
-    return only(_columns(ask), described)
+    return only(_columns(request), described)
 
 
 # ---- what the query says
 
 
-def _page(ask: Ask) -> tuple[int, int] | None:
-    given = ask.query.get("page")
+def _page(request: Request) -> tuple[int, int] | None:
+    given = request.query.get("page")
     if given is None:
         return None
     try:
         number = int(given)
-        size = int(ask.query.get("page_size", PAGE_SIZE))
+        size = int(request.query.get("page_size", PAGE_SIZE))
     except ValueError:
         raise bad_request("Pagination parameters are invalid") from None
     if number < 1 or not 1 <= size <= PAGE_SIZE_MAX:
@@ -126,8 +150,8 @@ def _page(ask: Ask) -> tuple[int, int] | None:
     return number, size
 
 
-def _columns(ask: Ask) -> list[list[str]]:
-    names = dict.fromkeys(name for name in ask.query.get("columns", "").split(",") if name)
+def _columns(request: Request) -> list[list[str]]:
+    names = dict.fromkeys(name for name in request.query.get("columns", "").split(",") if name)
     if len(names) > COLUMNS_MAX:
         raise bad_request(f"columns names more than {COLUMNS_MAX} columns")
     return [name.split(".") for name in names]
@@ -160,11 +184,11 @@ _MISSING = object()
 # ---- filtering and sorting
 
 
-async def _filtered(ask: Ask, things: list[T], kind: Listed[T]) -> list[T]:
-    wanted = ask.query.get("name", "")
+async def _filtered(request: Request, things: list[T], kind: Listed[T]) -> list[T]:
+    wanted = request.query.get("name", "")
     if not wanted:
         return things
-    if not ask.flag("use_regex"):
+    if not request.flag("use_regex"):
         return await _containing(things, wanted.casefold(), kind)
     try:
         pattern = compile_pattern(wanted)
@@ -173,7 +197,7 @@ async def _filtered(ask: Ask, things: list[T], kind: Listed[T]) -> list[T]:
     kept: list[T] = []
     turn = TimeSlice()
     for thing in things:
-        if pattern.search(kind.name(thing)[:NAME_CHARACTERS_MAX]) is not None:
+        if pattern.found_in(kind.name(thing)[:NAME_CHARACTERS_MAX]):
             kept.append(thing)
         # Each may take as long as all of them ought to.
         if turn.is_over:
@@ -193,15 +217,15 @@ async def _containing(things: list[T], folded: str, kind: Listed[T]) -> list[T]:
     return kept
 
 
-async def _sorted(ask: Ask, things: list[T], kind: Listed[T], count: int) -> list[T]:
+async def _sorted(request: Request, things: list[T], kind: Listed[T], count: int) -> list[T]:
     """The first so many of them, in the order that is asked for; or more."""
-    column = ask.query.get("sort", "")
-    reverse = ask.flag("sort_reverse")
+    column = request.query.get("sort", "")
+    reverse = request.flag("sort_reverse")
     if not column:
         return things[::-1] if reverse else things
     value_of = kind.cheap.get(column)
     if value_of is None:
-        value_of = await _described_values(ask, things, kind, column.split("."))
+        value_of = await _described_values(request, things, kind, column.split("."))
     values: list[Any] = []
     turn = TimeSlice()
     for start in range(0, len(things), TAKEN_AT_ONCE):
@@ -230,11 +254,11 @@ async def _first_places(values: list[Any], count: int, reverse: bool) -> list[in
     return places
 
 
-async def _described_values(ask: Ask, things: list[T], kind: Listed[T], path: list[str]) -> Callable[[T], Any]:
+async def _described_values(request: Request, things: list[T], kind: Listed[T], path: list[str]) -> Callable[[T], Any]:
     values: dict[int, Any] = {}
     turn = TimeSlice()
     for count, thing in enumerate(things):
-        value: Any = kind.describe(ask, thing)
+        value: Any = kind.describe(request, thing)
         for part in path:
             value = value.get(part) if isinstance(value, dict) else None
         values[id(thing)] = value
@@ -257,12 +281,12 @@ def _order(value: Any) -> tuple[int, Any]:
 # ---- lists that may be long
 
 
-def _describer(ask: Ask, kind: Listed[T], columns: list[list[str]]) -> Callable[[T], dict[str, Any]]:
+def _describer(request: Request, kind: Listed[T], columns: list[list[str]]) -> Callable[[T], dict[str, Any]]:
     """Describes a thing by the chosen columns; without looking at all of it, if they are cheap."""
     cheap = {path[0]: kind.cheap[path[0]] for path in columns if len(path) == 1 and path[0] in kind.cheap}
     if columns and len(cheap) == len(columns):
         return lambda thing: {name: read(thing) for name, read in cheap.items()}
-    return lambda thing: only(columns, kind.describe(ask, thing))
+    return lambda thing: only(columns, kind.describe(request, thing))
 
 
 async def _resumed(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
@@ -274,9 +298,11 @@ async def _resumed(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncIter
         await rest.aclose()
 
 
-async def _pieces(ask: Ask, things: list[T], kind: Listed[T], columns: list[list[str]]) -> AsyncGenerator[bytes, None]:
+async def _pieces(
+    request: Request, things: list[T], kind: Listed[T], columns: list[list[str]]
+) -> AsyncGenerator[bytes, None]:
     """The whole list as JSON, a slice at a time."""
-    describe = _describer(ask, kind, columns)
+    describe = _describer(request, kind, columns)
     buffer = bytearray(b"[")
     turn = TimeSlice()
     for count, thing in enumerate(things):

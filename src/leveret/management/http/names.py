@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leveret.broker.vhost import octets
 from leveret.catalog.json_tables import is_text
+from leveret.core.codec.names import name_octets
 from leveret.management.http.errors import bad_request
 
 NAME_OCTETS_MAX = 255
@@ -11,7 +11,7 @@ NAME_OCTETS_MAX = 255
 
 def checked_name(what: str, name: str) -> str:
     """The same name, if it can be one."""
-    length = len(octets(name))
+    length = len(name_octets(name))
     if length > NAME_OCTETS_MAX:
         raise bad_request(f"{what} should be less than {NAME_OCTETS_MAX} bytes, actually was {length}\n")
     if not is_text(name):

@@ -110,7 +110,7 @@ def _operation_id(one: Route) -> str:
 
 def _tag(path: str) -> str:
     parts = [part for part in path.split("/") if part and not part.startswith("{")]
-    return parts[1] if len(parts) > 1 and parts[0] == "api" else parts[0]
+    return parts[1] if len(parts) > 1 and parts[0] == "api" else parts[0] if parts else "ui"
 
 
 def _rights(one: Route) -> str:

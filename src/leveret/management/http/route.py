@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from leveret.broker.access import Right
+from leveret.auth.access import Right
 
 if TYPE_CHECKING:
-    from leveret.management.http.ask import Ask
+    from leveret.management.http.request import Request
 
-Handler = Callable[["Ask"], Any]
+Handler = Callable[["Request"], Any]
 
 
 class Login(enum.Enum):

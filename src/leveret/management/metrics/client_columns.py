@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from leveret.broker.connected import SeenChannel
+from leveret.broker.connected import ChannelInfo
 from leveret.core.tally import ChannelTally
 from leveret.management.metrics.table import Column, Table
 
@@ -16,7 +16,7 @@ class ChannelView:
 
     __slots__ = ("seen", "tally")
 
-    def __init__(self, seen: SeenChannel) -> None:
+    def __init__(self, seen: ChannelInfo) -> None:
         self.seen = seen
         self.tally = ChannelTally()
         self.tally.add(seen.core)
@@ -98,7 +98,7 @@ CHANNEL_TABLES: Final = (
     ),
 )
 
-# Rows are broker.connected.SeenConnection.
+# Rows are broker.connected.ConnectionInfo.
 CONNECTION_TABLES: Final = (
     Table(
         "connection_coarse_metrics",

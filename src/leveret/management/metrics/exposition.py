@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from leveret.core.codec.names import name_octets
+
 Kind = Literal["counter", "gauge", "histogram"]
 Number = int | float
 Labels = Sequence[tuple[str, str]]
@@ -76,7 +78,7 @@ def labels_text(labels: Labels) -> str:
 def escaped(value: str) -> str:
     """A label's value may be anything; names of clients are, and some are no UTF-8: those octets are spelled out."""
     if not value.isascii():
-        value = value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        value = name_octets(value).decode("utf-8", "backslashreplace")
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 

@@ -16,10 +16,10 @@ HELP: Final = "What memory is used for; other is the rest of what the process ho
 
 
 def memory_families(sums: QueueSums, connections: Iterable[Row], watched: Watched | None) -> list[Family]:
-    outboxes = sum(connection.pending_bytes for _, connection in connections)
+    write_buffers = sum(connection.pending_bytes for _, connection in connections)
     family = Family("leveret_memory_bytes", "gauge", HELP)
     family.add(sums.ram_bytes, (("component", "message_bodies"),))
-    family.add(outboxes, (("component", "outboxes"),))
+    family.add(write_buffers, (("component", "outboxes"),))
     if watched is not None:
-        family.add(max(0, watched.resident_bytes - sums.ram_bytes - outboxes), (("component", "other"),))
+        family.add(max(0, watched.resident_bytes - sums.ram_bytes - write_buffers), (("component", "other"),))
     return [family]

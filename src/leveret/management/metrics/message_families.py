@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Final
 
-from leveret.broker.statistics.totals import CARRIED, CLASSIC_TYPE, DeliveryTotals, Totals
 from leveret.management.metrics.exposition import Family
 from leveret.management.metrics.node_families import family
 from leveret.management.metrics.source import Source
 from leveret.management.metrics.sums import QueueSums
+from leveret.operations.statistics.totals import CARRIED, CLASSIC_TYPE, DeliveryTotals, Totals
 
 BY_PROTOCOL: Final = {
     "received": "Messages that publishers sent",
@@ -68,7 +68,7 @@ def messages(totals: Totals) -> list[Family]:
 def dead_letters(source: Source, totals: Totals) -> list[Family]:
     """The strategy "disabled" is RabbitMQ's word for a queue without a dead letter exchange: these are gone."""
     text = "Copies of dead letters that queues have taken"
-    taken = source.broker.post_office.carried_total
+    taken = source.broker.dead_letter_worker.carried_total
     labels = (("queue_type", CLASSIC_TYPE), ("dead_letter_strategy", CARRIED))
     found = [family("rabbitmq_global_messages_dead_lettered_confirmed_total", "counter", text, taken, labels)]
     for reason, text in LETTERS.items():

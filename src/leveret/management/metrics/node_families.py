@@ -8,13 +8,11 @@ from __future__ import annotations
 import platform
 from typing import Final
 
-from leveret.broker.compat import RABBITMQ_VERSION
-from leveret.broker.statistics.totals import Totals
 from leveret.management.metrics.exposition import Family, Kind, Labels, Number
 from leveret.management.metrics.source import Source
 from leveret.management.metrics.sums import QueueSums
+from leveret.operations.statistics.totals import Totals
 from leveret.runtime import process
-from leveret.runtime.network import DESCRIPTORS_KEPT
 
 # As logins and as RabbitMQ's metrics call them.
 PROTOCOLS: Final = {"amqp": "amqp091", "stream": "stream", "http": "http"}
@@ -25,7 +23,7 @@ def family(name: str, kind: Kind, help: str, value: Number, labels: Labels = ())
 
 
 def identity(source: Source, endpoint: str) -> list[Family]:
-    who = source.identity
+    who, announced = source.identity, source.broker.announced
     # What an operator has called the cluster goes before the settings.
     chosen = source.broker.catalog.global_parameters.get("cluster_name")
     cluster = who.cluster if chosen is None else str(chosen.value)
@@ -48,9 +46,9 @@ def identity(source: Source, endpoint: str) -> list[Family]:
             "Which RabbitMQ this is like, and what it is",
             1,
             (
-                ("rabbitmq_version", RABBITMQ_VERSION),
-                ("product_name", "leveret"),
-                ("product_version", who.version),
+                ("rabbitmq_version", announced.version),
+                ("product_name", announced.product),
+                ("product_version", announced.version),
                 # RabbitMQ's dashboards have a column for it; there is no Erlang here.
                 ("erlang_version", f"none, {platform.python_implementation()} {platform.python_version()}"),
             ),
@@ -94,23 +92,27 @@ def room(source: Source, totals: Totals) -> list[Family]:
         if watched.disk_free_bytes is not None:
             text = "What is free on the disk of the data directory"
             found.append(family("rabbitmq_disk_space_available_bytes", "gauge", text, watched.disk_free_bytes))
+        text = "Memory that was freed and given back to the system"
+        found.append(family("leveret_memory_returned_bytes_total", "counter", text, watched.returned_bytes_total))
+        text = "Full collections of the garbage because memory was short"
+        found.append(family("leveret_memory_collections_total", "counter", text, watched.collections_total))
+        text = "Memory alarms that were not raised because that was enough"
+        averted = watched.memory_alarms_averted_total
+        found.append(family("leveret_memory_alarms_averted_total", "counter", text, averted))
     return found
-
-
-def sockets_max() -> int:
-    """File descriptors that clients may have."""
-    return max(0, process.descriptors_max() - DESCRIPTORS_KEPT)
 
 
 def limits(source: Source) -> list[Family]:
     descriptors = process.descriptors_max()
-    text = "How many clients it has file descriptors for"
     uptime_s = max(0.0, source.broker.clock.wall() - source.started_at)
     found = [
         family("rabbitmq_process_max_fds", "gauge", "How many file descriptors it may open", descriptors),
-        family("rabbitmq_process_max_tcp_sockets", "gauge", text, sockets_max()),
         family("rabbitmq_erlang_uptime_seconds", "gauge", "For how long the node has been running", uptime_s),
     ]
+    if source.descriptors is not None:
+        sockets = sum(share.limit for share in source.descriptors.budget.shares)
+        text = "How many clients it has file descriptors for"
+        found.append(family("rabbitmq_process_max_tcp_sockets", "gauge", text, sockets))
     watched = source.watched()
     if watched is not None:
         text = "At how much memory publishers are blocked"
@@ -125,9 +127,23 @@ def disk(source: Source, totals: Totals) -> list[Family]:
     store = source.broker.store
     if store is None:
         return []
-    io = store.io_totals()
+    io, read = store.io_totals(), store.read_totals()
     sync = totals.times.get("fsync")
     return [
+        family(
+            "leveret_storage_records_quarantined_total",
+            "counter",
+            "Records that were given up because they are damaged or cannot be read",
+            read.quarantined,
+        ),
+        family(
+            "leveret_storage_read_retries_total",
+            "counter",
+            "Reads that were tried again because something was short or failed",
+            read.retries,
+        ),
+        family("leveret_storage_reads_waiting", "gauge", "Readers that wait for another try now", read.waiting),
+    ] + [
         family(f"rabbitmq_io_{name}_total", "counter", text, value)
         for name, text, value in (
             ("read_ops", "Reads from the data directory", io.reads),
@@ -140,13 +156,35 @@ def disk(source: Source, totals: Totals) -> list[Family]:
     ]
 
 
-def alarms(source: Source, totals: Totals) -> list[Family]:
+def descriptors(source: Source) -> list[Family]:
+    """The budget: what each kind of socket may have and has, and how often somebody had to wait."""
+    watched = source.descriptors
+    if watched is None:
+        return []
+    limit = Family("leveret_descriptors_limit", "gauge", "File descriptors that each user may hold")
+    used = Family("leveret_descriptors_used", "gauge", "Sockets that are open, by kind")
+    text = "How often a peer had to wait because its kind had no file descriptor left"
+    refused = Family("leveret_descriptors_refused_total", "counter", text)
+    limit.add(watched.budget.storage, (("share", "storage"),))
+    for share in watched.budget.shares:
+        labels = (("share", share.name),)
+        limit.add(share.limit, labels)
+        used.add(share.used, labels)
+        refused.add(share.refused_total, labels)
+    text = "How often storage had to wait, by what was short"
+    shortages = Family("leveret_storage_shortages_total", "counter", text)
+    for resource, count in watched.shortages_total.items():
+        shortages.add(count, (("resource", resource),))
+    return [limit, used, refused, shortages]
+
+
+def alarms(source: Source) -> list[Family]:
     """Whoever has raised them. Without file descriptors nobody is blocked, but nobody can connect."""
     raised = source.broker.alarms
     text = "1 while publishers are blocked because %s is short"
-    full = totals.connections >= sockets_max()
+    name = "rabbitmq_alarms_file_descriptor_limit"
     return [
-        family("rabbitmq_alarms_file_descriptor_limit", "gauge", "1 while nobody else can connect", int(full)),
+        family(name, "gauge", "1 while file descriptors are short", int("file_descriptor_limit" in raised)),
         family("rabbitmq_alarms_memory_used_watermark", "gauge", text % "memory", int("memory" in raised)),
         family("rabbitmq_alarms_free_disk_space_watermark", "gauge", text % "disk", int("disk" in raised)),
     ]
@@ -197,13 +235,27 @@ def own(source: Source, totals: Totals, sums: QueueSums) -> list[Family]:
             totals.publishers_blocked_seconds,
         ),
         family("leveret_messages_delayed", "gauge", "Messages that are not due yet", totals.messages_delayed),
-        family(
-            "leveret_replay_messages_total", "counter", "Dead letters that jobs sent back to work", source.replayed()
-        ),
     ]
+    text = "Users who are not let in until an operator decides, because the catalog was damaged"
+    found.append(family("leveret_users_suspended", "gauge", text, len(source.broker.catalog.suspensions)))
+    store = source.broker.store
+    if store is not None:
+        text = "Places in the data directory that the start found damaged or missing"
+        found.append(family("leveret_storage_damages", "gauge", text, len(store.damages)))
+        if store.backups is not None:
+            text = "When the last complete backup since the start ended, 0 if there was none"
+            found.append(family("leveret_backup_last_timestamp_seconds", "gauge", text, store.backups.done_at))
     if source.http_leases is not None:
         text = "Messages that were handed out over HTTP and are not settled yet"
         found.append(family("leveret_http_leases", "gauge", text, source.http_leases()))
+    if source.http_sessions is not None:
+        text = "Logins of browsers whose sessions have not ended"
+        found.append(family("leveret_http_sessions", "gauge", text, source.http_sessions()))
+    if source.firehoses is not None:
+        text = "Messages that were noted while their virtual host was traced, published and delivered ones"
+        found.append(family("leveret_firehose_noted_total", "counter", text, source.firehoses.noted_total))
+        text = "Messages of traced virtual hosts that were not noted, because too many were waiting"
+        found.append(family("leveret_firehose_missed_total", "counter", text, source.firehoses.missed_total))
     certificates = source.certificates()
     if certificates:
         ends = Family("leveret_tls_certificate_expiry_timestamp_seconds", "gauge", "When a certificate of ours ends")

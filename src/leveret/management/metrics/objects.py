@@ -10,10 +10,12 @@ from typing import Any
 
 from leveret.broker.broker import Broker
 from leveret.core.stream.queue import StreamQueue
+from leveret.core.tally import QueueTally
 from leveret.management.metrics.client_columns import ChannelView
 from leveret.management.metrics.exposition import labels_text
 from leveret.management.metrics.queue_columns import QueueView
 from leveret.management.metrics.table import Row
+from leveret.operations.dead_letter_queues import DeadLetterQueues
 from leveret.runtime.time_slice import TimeSlice
 
 
@@ -87,6 +89,25 @@ class Rows:
                     found.append((labels_text((*where, ("consumer", name.decode("utf-8", "replace")))), lag))
             await turn.rest()
         return found
+
+    async def dead_letters(
+        self, turn: TimeSlice, vhosts: Collection[str] = (), names: Collection[str] = ()
+    ) -> list[Row]:
+        """How many messages each queue of dead letters has, once for each queue they come from."""
+        rows: list[Row] = []
+        for vhost in list(self._broker.vhosts.values()):
+            if vhosts and vhost.name not in vhosts:
+                continue
+            for queue, sources in (await DeadLetterQueues(self._broker, vhost).sources(turn)).items():
+                await turn.rest()
+                if names and queue.record.name not in names:
+                    continue
+                tally = QueueTally()
+                tally.add(queue)
+                where = (("vhost", vhost.name), ("queue", queue.record.name))
+                for source in sources:
+                    rows.append((labels_text((*where, ("source", source))), tally.ready + tally.unacked))
+        return rows
 
     def exchanges(self, vhosts: Collection[str] = ()) -> list[Row]:
         return [

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from leveret.core.queue import ClassicQueue
+from leveret.core.queue.classic_queue import ClassicQueue
 from leveret.core.tally import QueueTally
 from leveret.management.metrics.table import CLUSTER, Column, Table
 
@@ -30,7 +30,7 @@ class QueueView:
 
     def _look_inside(self, queue: Any, now_ms: int) -> None:
         self.ram = queue.in_memory()
-        self.persistent = (0, 0) if queue.ledger is None else (queue.ledger.live, queue.ledger.live_bytes)
+        self.persistent = (0, 0) if queue.queue_log is None else (queue.queue_log.live, queue.queue_log.live_bytes)
         head = queue.head()
         self.head_timestamp = "NaN"
         if head is not None:
@@ -156,6 +156,12 @@ DELIVERIES: Final = Table(
             lambda q: q.tally.rejected,
             "leveret_",
         ),
+        _counter(
+            "queue_messages_quarantined_total",
+            "Messages whose records are damaged or cannot be read",
+            lambda q: q.tally.quarantined,
+            "leveret_",
+        ),
     ),
 )
 
@@ -184,6 +190,21 @@ STORED_OFFSET_TABLES: Final = (
                 "stream_stored_offset_lag",
                 "Messages between the end of a stream and the stored offset of a named consumer",
                 lambda lag: lag,
+                "leveret_",
+            ),
+        ),
+    ),
+)
+
+# Rows are figures: messages, ready and unacked, of a queue of dead letters, by a queue they come from.
+DEAD_LETTER_TABLES: Final = (
+    Table(
+        "dead_letter_metrics",
+        (
+            _gauge(
+                "dead_letter_queue_messages",
+                "Messages in a queue of dead letters, for each queue whose dead letters go there",
+                lambda count: count,
                 "leveret_",
             ),
         ),

@@ -10,14 +10,20 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection,
 from dataclasses import dataclass, replace
 from typing import Final
 
-from leveret.broker.statistics.totals import Totals
-from leveret.management.metrics import message_families, node_families
+from leveret.management.metrics import (
+    budget_families,
+    dead_letter_families,
+    link_families,
+    message_families,
+    node_families,
+)
 from leveret.management.metrics.client_columns import CHANNEL_TABLES, CONNECTION_TABLES
 from leveret.management.metrics.exposition import Family, family_text
 from leveret.management.metrics.memory import memory_families
 from leveret.management.metrics.objects import Rows
 from leveret.management.metrics.queue_columns import (
     BINDING_TABLES,
+    DEAD_LETTER_TABLES,
     EXCHANGE_TABLES,
     QUEUE_TABLES,
     STORED_OFFSET_TABLES,
@@ -27,6 +33,7 @@ from leveret.management.metrics.queue_columns import (
 from leveret.management.metrics.source import Source
 from leveret.management.metrics.sums import QueueSums
 from leveret.management.metrics.table import Column, Row, Table, write_columns
+from leveret.operations.statistics.totals import Totals
 from leveret.runtime.time_slice import TimeSlice
 
 AGGREGATED, PER_OBJECT, DETAILED, MEMORY = "aggregated", "per-object", "detailed", "memory-breakdown"
@@ -43,7 +50,7 @@ EVERY_FAMILY: Final = frozenset(
     table.family
     for table in (
         *(*QUEUE_TABLES, *STREAM_TABLES, *STORED_OFFSET_TABLES, *EXCHANGE_TABLES, *BINDING_TABLES, *VHOST_TABLES),
-        *(*CHANNEL_TABLES, *CONNECTION_TABLES),
+        *(*DEAD_LETTER_TABLES, *CHANNEL_TABLES, *CONNECTION_TABLES),
     )
 )
 
@@ -98,7 +105,9 @@ class Scraper:
                 yield family
         for families in (
             node_families.existing(totals),
-            node_families.alarms(source, totals),
+            node_families.alarms(source),
+            node_families.descriptors(source),
+            budget_families.budgets(source),
             node_families.room(source, totals),
             node_families.limits(source),
             node_families.disk(source, totals),
@@ -106,6 +115,8 @@ class Scraper:
             node_families.logins(source),
             message_families.messages(totals),
             message_families.dead_letters(source, totals),
+            dead_letter_families.dead_letter_care(source),
+            link_families.links(source),
             message_families.stream_errors(totals),
             node_families.times(totals),
             node_families.own(source, totals, sums),
@@ -148,6 +159,10 @@ class Scraper:
             stored = columns_of(STORED_OFFSET_TABLES, wanted.families)
             lags = await self._rows.stored_lags(rows, turn) if stored else ()
             async for text in self._write(stored, lags, wanted, turn):
+                yield text
+        if chosen := columns_of(DEAD_LETTER_TABLES, wanted.families):
+            letters = await self._rows.dead_letters(turn, wanted.vhosts, wanted.queues)
+            async for text in self._write(chosen, letters, wanted, turn):
                 yield text
         if chosen := columns_of(EXCHANGE_TABLES, wanted.families):
             async for text in self._write(chosen, self._rows.exchanges(wanted.vhosts), wanted, turn):

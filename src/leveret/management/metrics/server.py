@@ -14,7 +14,7 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
-from leveret.management.http.guard import GuardedServer, GuardedSite, has_asked
+from leveret.management.http.connection_limits import GuardedServer, GuardedSite, at_work, has_asked
 from leveret.management.metrics.exposition import (
     OPENMETRICS_END,
     OPENMETRICS_TYPE,
@@ -24,6 +24,7 @@ from leveret.management.metrics.exposition import (
 )
 from leveret.management.metrics.scraper import AGGREGATED, DETAILED, MEMORY, PER_OBJECT, Scraper, Wanted
 from leveret.management.metrics.source import Source
+from leveret.runtime.descriptors import Share
 from leveret.runtime.log import get_logger
 
 log = get_logger(__name__)
@@ -42,7 +43,8 @@ CHUNK_CHARS: Final = 65536
 # How many are answered at once; others wait, so that scrapers cannot outnumber clients. Whoever does not read its
 # answer in time is not waited for.
 SCRAPES_MAX: Final = 4
-CONNECTIONS_MAX: Final = 200
+# Of one address: it does not take all places with answers that it does not read.
+SCRAPES_OF_ADDRESS_MAX: Final = 2
 SCRAPE_DEADLINE_S: Final = 30.0
 
 
@@ -50,48 +52,46 @@ class MetricsServer:
     def __init__(self, source: Source) -> None:
         self._scraper = Scraper(source)
         self._places = asyncio.Semaphore(SCRAPES_MAX)
+        # Of addresses that scrape now or wait for it, and how many scrapes of them there are.
+        self._places_of: dict[str, tuple[asyncio.Semaphore, int]] = {}
         self.connections = GuardedServer(self._answer)
-        self.connections.connections_max = CONNECTIONS_MAX
         self._runner: web.ServerRunner | None = None
         self.scrapes_total = 0
 
-    async def start(self, host: str, port: int, ssl_context: ssl.SSLContext | None = None) -> None:
-        """Raises OSError if it cannot listen there."""
-        runner = await self._prepared()
-        await self._begin(web.TCPSite(runner, host, port, ssl_context=ssl_context))
-
-    async def start_on(self, listening: socket.socket, ssl_context: ssl.SSLContext | None = None) -> None:
-        """The same on a socket that is bound already."""
-        runner = await self._prepared()
-        await self._begin(GuardedSite(runner, listening, ssl_context))
-
-    async def _prepared(self) -> web.ServerRunner:
+    async def start_on(self, listening: socket.socket, share: Share, ssl_context: ssl.SSLContext | None = None) -> None:
+        """Serves on a socket that is bound already; its connections count in the share."""
         assert self._runner is None, "the server is running"
         # Scrapes that are under way when the node stops are not worth waiting for.
         self._runner = web.ServerRunner(self.connections, handle_signals=False, shutdown_timeout=0.5)
         await self._runner.setup()
-        return self._runner
-
-    async def _begin(self, site: web.BaseSite) -> None:
-        try:
-            await site.start()
-        except OSError:
-            await self.stop()
-            raise
+        await GuardedSite(self._runner, listening, ssl_context, share).start()
 
     async def stop(self) -> None:
         if self._runner is not None:
             runner, self._runner = self._runner, None
             await runner.cleanup()
 
-    @property
-    def port(self) -> int:
-        assert self._runner is not None, "the server is not running"
-        port: int = self._runner.addresses[0][1]
-        return port
+    @contextlib.asynccontextmanager
+    async def _place(self, address: str) -> AsyncIterator[None]:
+        own, count = self._places_of.get(address, (asyncio.Semaphore(SCRAPES_OF_ADDRESS_MAX), 0))
+        self._places_of[address] = own, count + 1
+        try:
+            async with own, self._places:
+                yield
+        finally:
+            own, count = self._places_of.pop(address)
+            if count > 1:
+                self._places_of[address] = own, count - 1
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         has_asked(request)
+        with at_work(request, False) as may:
+            if not may:
+                headers = {hdrs.RETRY_AFTER: "1", hdrs.CONNECTION: "close", **SERVER}
+                return web.Response(status=503, text="too many scrapes at a time\n", headers=headers)
+            return await self._scraped(request)
+
+    async def _scraped(self, request: web.BaseRequest) -> web.StreamResponse:
         endpoint = ENDPOINTS.get(request.path.rstrip("/"))
         if endpoint is None:
             return web.Response(status=404, text=f"metrics are at {', '.join(ENDPOINTS)}\n", headers=SERVER)
@@ -118,7 +118,7 @@ class MetricsServer:
         self.scrapes_total += 1
         try:
             async with (
-                self._places,
+                self._place(request.remote or ""),
                 asyncio.timeout(SCRAPE_DEADLINE_S),
                 contextlib.aclosing(self._scraper.scrape(wanted)) as texts,
             ):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import os
 import re
+import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,13 +17,17 @@ from leveret.node.config.keeping import (
     MEMORY_WATERMARK_BYTES_LEAST,
     AlarmSettings,
     DeadLetterSettings,
+    WebhookSettings,
 )
+from leveret.node.config.network import CLIENT_DOORS, DOORS
 from leveret.node.config.settings import Settings
 
 if TYPE_CHECKING:
     from leveret.node.config.loading import Loaded
 
 NAME_OCTETS_MAX = 255
+# As catalog.passwords, which small commands have no need of.
+PASSWORD_BYTES_MAX = 1024
 # What the kernel takes for the path of a unix socket, without the octet at its end.
 SOCKET_PATH_OCTETS_MAX = 107
 NODE_NAME = re.compile(r"[\w.+-]+@[\w.:+-]+", re.ASCII)
@@ -44,16 +51,35 @@ def _check_listen(settings: Settings) -> Iterator[Problem]:
     listen = settings.listen
     if not listen.host:
         yield "listen.host", 'listen.host is empty; say "0.0.0.0" or "::" to listen on every address'
-    octets = len(listen.socket.encode("utf-8", "surrogateescape"))
+    octets = len(os.fsencode(listen.socket))
     if octets > SOCKET_PATH_OCTETS_MAX:
         yield "listen.socket", f"listen.socket has {octets} bytes; a socket's path has at most {SOCKET_PATH_OCTETS_MAX}"
-    taken: dict[int, str] = {}
-    for name in ("port", "tls_port", "stream_port", "stream_tls_port", "management_port", "metrics_port"):
-        port = getattr(listen, name)
-        if port not in ("off", 0):
-            if port in taken:
-                yield f"listen.{name}", f"listen.{name} is {port}, which is also listen.{taken[port]}"
-            taken.setdefault(port, name)
+    if not any(listen.door(name) for name in CLIENT_DOORS):
+        yield "listen.port", 'listen.port is "off", and so are all other ports for clients; nobody could connect'
+    yield from _check_networks("listen.proxy_networks", listen.proxy_networks)
+    taken: list[tuple[str, str, int]] = []
+    for name in DOORS:
+        door = listen.door(name)
+        if door is None or not door[1]:
+            continue
+        host, port = door
+        others = [other for other, where, number in taken if number == port and _meet(where, host)]
+        if others:
+            yield f"listen.{name}port", f"listen.{name}port is {port}, which is also listen.{others[0]}port"
+        taken.append((name, host, port))
+
+
+def _check_networks(key: str, networks: tuple[str, ...]) -> Iterator[Problem]:
+    for network in networks:
+        try:
+            ipaddress.ip_network(network)
+        except ValueError as error:
+            yield key, f"{key} has {network!r}, which is no network such as 10.0.0.0/28: {error}"
+
+
+def _meet(one: str, other: str) -> bool:
+    """Whether both cannot have the same port."""
+    return one == other or bool({one, other} & {"0.0.0.0", "::"})
 
 
 def _check_tls(settings: Settings) -> Iterator[Problem]:
@@ -76,6 +102,8 @@ def _check_auth(auth: AuthSettings) -> Iterator[Problem]:
         yield "auth.mechanisms", "auth.mechanisms is empty; nobody could log in"
     if auth.default_user and not auth.default_password:
         yield "auth.default_password", "auth.default_password is empty; set it, or set auth.default_user to nothing"
+    if len(auth.default_password.reveal().encode("utf-8", "surrogatepass")) > PASSWORD_BYTES_MAX:
+        yield "auth.default_password", f"auth.default_password has more than {PASSWORD_BYTES_MAX} bytes"
     yield from _check_name("auth.default_user", auth.default_user, may_be_empty=True)
     yield from _check_name("auth.default_vhost", auth.default_vhost)
     tokens = auth.tokens
@@ -105,9 +133,9 @@ def _check_alarms(alarms: AlarmSettings) -> Iterator[Problem]:
 
 
 def _check_dead_letters(chosen: DeadLetterSettings) -> Iterator[Problem]:
-    if chosen.queues:
+    if chosen.queues or chosen.schedules:
         # Brings the broker with it, which `leveret config show` has no need of otherwise.
-        from leveret.broker.reprocess.schedule import parse_choice
+        from leveret.operations.reprocess.timing import Timing, parse_choice, parse_timing
 
         for text in chosen.queues:
             try:
@@ -115,11 +143,36 @@ def _check_dead_letters(chosen: DeadLetterSettings) -> Iterator[Problem]:
             except ValueError as error:
                 key = "dead_letters.queues"
                 yield key, f"{key} has {text!r}, which is no pattern of queues: {error}"
+        for text, when in chosen.schedules.items():
+            key = "dead_letters.schedules"
+            try:
+                parse_choice(text)
+                parse_timing(when, Timing(0, 0))
+            except ValueError as error:
+                yield key, f'{key} has {text!r} = {when!r}, which is no pattern with times such as "1h, 24h": {error}'
+    yield from _check_webhook(chosen.webhook)
     if not chosen.archive_queue or chosen.archive_queue.startswith("amq."):
         key = "dead_letters.archive_queue"
         yield key, f"{key} is {chosen.archive_queue!r}; it must be the name of a queue"
     for name in ("archive_exchange", "archive_queue"):
         yield from _check_name(f"dead_letters.{name}", getattr(chosen, name), may_be_empty=True)
+
+
+def _check_webhook(chosen: WebhookSettings) -> Iterator[Problem]:
+    """Addresses may hold tokens: they are not repeated."""
+    if not chosen.urls:
+        return
+    # As above.
+    from leveret.operations.webhooks.templates import PAGERDUTY, template_for
+    from leveret.runtime.https import is_allowed
+
+    key = "dead_letters.webhook.urls"
+    urls = chosen.urls.reveal().split()
+    if not all(is_allowed(url) for url in urls):
+        yield key, f"{key} has an address that begins neither with https:// nor with http:// and this machine"
+    if PAGERDUTY in {template_for(url, chosen.template) for url in urls} and not chosen.pagerduty_routing_key:
+        name = "dead_letters.webhook.pagerduty_routing_key"
+        yield name, f"{name} is empty; it is the integration key of the service in PagerDuty"
 
 
 def check_files(loaded: Loaded) -> Iterator[str]:
@@ -133,6 +186,14 @@ def check_files(loaded: Loaded) -> Iterator[str]:
             reason = "cannot be read" if os.path.exists(path) else "does not exist"
             place = loaded.origins[key]
             yield f"{place}: {key} has {path!r}, which {reason}"
+
+
+def exposed_files(loaded: Loaded) -> Iterator[str]:
+    """Files of settings that have a secret in them and that everybody on this machine can read."""
+    for key, path in loaded.secrets.items():
+        with contextlib.suppress(OSError):
+            if os.stat(path).st_mode & stat.S_IROTH:
+                yield f"{path} has {key}, and everybody on this machine can read it; run `chmod o-r {path}`"
 
 
 def _check_name(key: str, name: str, may_be_empty: bool = False) -> Iterator[Problem]:

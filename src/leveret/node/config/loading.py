@@ -5,6 +5,9 @@ nothing but overrides by programs that embed a node."""
 
 from __future__ import annotations
 
+import dataclasses
+import shlex
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +21,7 @@ from leveret.node.config.declaring import Declaration, Section, declarations
 from leveret.node.config.network import FOLLOWING_PORTS
 from leveret.node.config.settings import Settings
 from leveret.node.config.sources import (
+    COMMAND_SUFFIX,
     Given,
     at,
     configuration_files,
@@ -38,10 +42,11 @@ FOLLOWS_PORT = "follows listen.port"
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """`origins` has the place of every key."""
+    """`origins` has the place of every key, `secrets` that of each secret which stands there itself."""
 
     settings: Settings
     origins: dict[str, str]
+    secrets: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 def load(config: Path | None, flags: Mapping[str, Any], environment: Mapping[str, str]) -> Loaded:
@@ -67,9 +72,12 @@ def _settled(given: list[Given], environment: Mapping[str, str], problems: list[
     chosen = _chosen(given, problems)
     values: dict[str, Any] = {}
     origins = dict.fromkeys(declarations(), DEFAULT)
+    secrets: dict[str, str] = {}
     for key, last in chosen.items():
         declaration = declarations()[key]
         origins[key] = last.place
+        if declaration.secret and last.key == key:
+            secrets[key] = last.place
         try:
             values[key] = _read_secret(last, environment) if last.key != key else converted(declaration, last.value)
         except ValueError as error:
@@ -81,7 +89,7 @@ def _settled(given: list[Given], environment: Mapping[str, str], problems: list[
     problems += [at(_place(origins[key]), text) for key, text in check(settings)]
     if problems:
         raise ConfigError("\n".join(problems))
-    return Loaded(settings, origins)
+    return Loaded(settings, origins, secrets)
 
 
 def _place(origin: str) -> str:
@@ -95,7 +103,7 @@ def _chosen(given: list[Given], problems: list[str]) -> dict[str, Given]:
         key = secret_of(item.key) or item.key
         before = chosen.get(key)
         if before is not None and before.place == item.place and before.key != item.key:
-            problems.append(at(item.place, f"{key} and {key}_file are both there; keep one"))
+            problems.append(at(item.place, f"{before.key} and {item.key} are both there; keep one"))
         chosen[key] = item
     return chosen
 
@@ -103,7 +111,7 @@ def _chosen(given: list[Given], problems: list[str]) -> dict[str, Given]:
 def _following(values: dict[str, Any]) -> dict[str, int]:
     """Ports that nobody gave, if the one for AMQP was."""
     port = values.get("listen.port")
-    if port is None:
+    if port is None or port == "off":
         return {}
     following = {}
     for key, distance in FOLLOWING_PORTS.items():
@@ -160,7 +168,7 @@ def _as_secret(kind: type, value: Any) -> Any:
     if kind is Secret and isinstance(value, Secret):
         return value
     if kind is Secret and isinstance(value, str):
-        return Secret(value)
+        return Secret(value, given=True)
     raise msgspec.ValidationError("not a text")
 
 
@@ -172,6 +180,31 @@ def shown_value(value: Any) -> str:
 
 
 def _read_secret(item: Given, environment: Mapping[str, str]) -> Secret:
+    return Secret(_printed(item) if item.key.endswith(COMMAND_SUFFIX) else _in_file(item, environment), given=True)
+
+
+def _printed(item: Given) -> str:
+    """By a command, which is run without a shell: a list of words, or a text that is split into words."""
+    try:
+        words = shlex.split(item.value) if isinstance(item.value, str) else item.value
+        if isinstance(item.value, str) and item.value.lstrip().startswith("["):
+            words = tomllib.loads(f"value = {item.value}")["value"]
+    except ValueError:
+        words = None
+    if not isinstance(words, list) or not words or not all(isinstance(word, str) and word for word in words):
+        # Not shown: an argument may be a token.
+        raise ValueError(f'{item.key} must be a command and its arguments, such as ["vault", "read", "-field=pw", "x"]')
+    # Brings the log with it, which small commands have no need of otherwise.
+    from leveret.runtime.secret_command import CommandFailed, secret_printed_by
+
+    try:
+        text = secret_printed_by(words, item.key)
+    except CommandFailed as error:
+        raise ValueError(f"{item.key}: {words[0]!r} {error}") from None
+    return _cleaned(text, f"what {words[0]!r} prints", item.key)
+
+
+def _in_file(item: Given, environment: Mapping[str, str]) -> str:
     if not isinstance(item.value, str) or not item.value:
         raise ValueError(f"{item.key} is {shown_value(item.value)}; it must be the path of a file")
     path = secret_file(item.value, environment)
@@ -183,11 +216,16 @@ def _read_secret(item: Given, environment: Mapping[str, str]) -> Secret:
         raise ValueError(f"{item.key} is {str(path)!r}, which cannot be read: {reason}") from None
     if len(content) > SECRET_FILE_BYTES_MAX:
         raise ValueError(f"{item.key} is {str(path)!r}, which has more than {SECRET_FILE_BYTES_MAX} bytes")
+    return _cleaned(content, repr(str(path)), item.key)
+
+
+def _cleaned(content: bytes, what: str, key: str) -> str:
+    """Without the line's end."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
-        raise ValueError(f"{item.key} is {str(path)!r}, which is not UTF-8") from None
+        raise ValueError(f"{key} is {what}, which is not UTF-8") from None
     text = text.removesuffix("\n").removesuffix("\r")
     if not text:
-        raise ValueError(f"{item.key} is {str(path)!r}, which is empty")
-    return Secret(text)
+        raise ValueError(f"{key} is {what}, which is empty")
+    return text

@@ -4,30 +4,38 @@ import os
 from typing import Annotated, Literal
 
 from leveret.node.config.access import AuthSettings, DefinitionSettings, ManagementSettings
+from leveret.node.config.compatibility import CompatibilitySettings
 from leveret.node.config.declaring import Section, said
-from leveret.node.config.keeping import AlarmSettings, DeadLetterSettings, StorageSettings
+from leveret.node.config.keeping import (
+    AlarmSettings,
+    DeadLetterSettings,
+    RoutingSettings,
+    StorageSettings,
+    StreamSettings,
+)
+from leveret.node.config.links import LinkSettings
 from leveret.node.config.network import LimitSettings, ListenSettings, TlsSettings
 
 SOCKET_NAME = "leveret.sock"
 
 
 class Settings(Section, frozen=True):
-    """names, data and log of the node"""
+    """names, data directory and log of the node"""
 
     data_dir: Annotated[
         str,
         said(
-            "Where this node keeps its data; empty for `$XDG_DATA_HOME/leveret` or `~/.local/share/leveret`.",
+            "The data directory of this node; empty for `$XDG_DATA_HOME/leveret` or `~/.local/share/leveret`.",
             flag="--data-dir",
         ),
     ] = ""
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
-        said("The least that is logged.", live=True, flag="--log-level"),
+        said("The minimum level that is logged.", live=True, flag="--log-level"),
     ] = "info"
     log_format: Annotated[
         Literal["text", "json"],
-        said("Whether a line of the log is for people or JSON.", flag="--log-format"),
+        said("Whether log lines are plain text or JSON.", flag="--log-format"),
     ] = "text"
     cluster_name: Annotated[str, said("Shown to clients and in the management API.")] = "leveret"
     node_name: Annotated[
@@ -37,11 +45,15 @@ class Settings(Section, frozen=True):
     tls: TlsSettings = TlsSettings()
     limits: LimitSettings = LimitSettings()
     auth: AuthSettings = AuthSettings()
+    routing: RoutingSettings = RoutingSettings()
     storage: StorageSettings = StorageSettings()
+    streams: StreamSettings = StreamSettings()
     alarms: AlarmSettings = AlarmSettings()
     dead_letters: DeadLetterSettings = DeadLetterSettings()
+    links: LinkSettings = LinkSettings()
     management: ManagementSettings = ManagementSettings()
     definitions: DefinitionSettings = DefinitionSettings()
+    compatibility: CompatibilitySettings = CompatibilitySettings()
 
     @property
     def chosen_data_dir(self) -> str:

@@ -17,7 +17,9 @@ from leveret.node.config.declaring import Declaration, declarations, section_nam
 
 SYSTEM_FILE = Path("/etc/leveret/leveret.toml")
 VARIABLE_PREFIX = "LEVERET__"
-FILE_SUFFIX = "_file"
+FILE_SUFFIX, COMMAND_SUFFIX = "_file", "_command"
+# What may stand behind a secret's key: the file that holds it, the command that prints it.
+SECRET_SUFFIXES = (FILE_SUFFIX, COMMAND_SUFFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,8 @@ def _table_of(key: str) -> str | None:
 
 
 def from_text(declaration: Declaration | None, text: str) -> Any:
-    """A value as TOML writes it, or plain text; a list may be separated by commas. Secrets are taken as they are."""
+    """A value as TOML writes it, or plain text; a list may be separated by commas. Secrets are taken as they are, and
+    what names a file or a command for one is for the loader."""
     if declaration is None or declaration.secret:
         return text
     if declaration.is_list and not text.lstrip().startswith("["):
@@ -144,17 +147,18 @@ def is_known(key: str) -> bool:
 
 
 def secret_of(key: str) -> str | None:
-    """The secret that this key names a file for: tls.key_password for tls.key_password_file."""
-    name = key.removesuffix(FILE_SUFFIX)
-    if name == key:
-        return None
-    declaration = declarations().get(name)
-    return name if declaration is not None and declaration.secret else None
+    """The secret that this key names a file or a command for: tls.key_password for tls.key_password_file."""
+    for suffix in SECRET_SUFFIXES:
+        name = key.removesuffix(suffix)
+        declaration = declarations().get(name)
+        if name != key and declaration is not None and declaration.secret:
+            return name
+    return None
 
 
 def known_keys() -> list[str]:
-    secrets = [key + FILE_SUFFIX for key, declaration in declarations().items() if declaration.secret]
-    return [*declarations(), *secrets]
+    secrets = [key for key, declaration in declarations().items() if declaration.secret]
+    return [*declarations(), *(key + suffix for key in secrets for suffix in SECRET_SUFFIXES)]
 
 
 def unknown(key: str) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from leveret.node.config.declaring import declarations, section_names
 from leveret.node.config.loading import Loaded, values_of
 from leveret.node.config.settings import Settings
-from leveret.node.config.sources import FILE_SUFFIX
+from leveret.node.config.sources import COMMAND_SUFFIX, FILE_SUFFIX
 from leveret.runtime.secret import Secret
 
 # What is empty unless it is set and then means something else.
@@ -112,6 +112,9 @@ def _table_schema(section: str) -> dict[str, Any]:
         if declaration.secret:
             what = f"File that holds `{key}`."
             properties[name + FILE_SUFFIX] = {"type": "string", "description": what}
+            words = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+            what = f"Command that prints `{key}`, without a shell."
+            properties[name + COMMAND_SUFFIX] = {"anyOf": [words, {"type": "string"}], "description": what}
         else:
             properties[name]["default"] = declaration.default
     for key in filter(None, section_names()):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from leveret.node.migrate.accounts import PEOPLE
 from leveret.node.migrate.broker_keys import BROKER_KEYS
-from leveret.node.migrate.doors import DOORS, EVERY_ADDRESS, EVERY_ADDRESS_WHY
 from leveret.node.migrate.findings import Migration, apply_rules
-from leveret.node.migrate.people import PEOPLE
+from leveret.node.migrate.listeners import DOORS, EVERY_ADDRESS, EVERY_ADDRESS_WHY
 from leveret.node.migrate.rabbitmq_conf import Entry
 
 RABBITMQ_PORT = 5672
@@ -18,7 +18,7 @@ def convert(entries: list[Entry]) -> Migration:
     values = migration.values
     if "listen.host" not in values:
         migration.set("listen.host", EVERY_ADDRESS, EVERY_ADDRESS_WHY)
-    if values.get("listen.port", RABBITMQ_PORT) != RABBITMQ_PORT:
+    if values.get("listen.port", RABBITMQ_PORT) not in (RABBITMQ_PORT, "off"):
         for key, port in FIXED_PORTS.items():
             if key not in values:
                 migration.set(key, port, "RabbitMQ's; without this line it would follow listen.port")

@@ -17,14 +17,23 @@ from leveret.broker.broker import Broker
 from leveret.broker.definitions import DefinitionService
 from leveret.broker.users import UserService
 from leveret.catalog.json_tables import table_from_json
+from leveret.catalog.parameters import SHOVEL, UPSTREAM, UPSTREAM_SET, parameter_problems
 from leveret.catalog.passwords import ALGORITHMS, RABBIT_SHA256, read_hash
 from leveret.catalog.patterns import compile_pattern
-from leveret.catalog.policy_keys import KEYS, check_policy
+from leveret.catalog.policy_keys import KEYS, check_policy, mirroring_refusal
 from leveret.catalog.records import Policy, QueueRecord
 from leveret.errors import AmqpError, ConfigError, LeveretError
 from leveret.node.migrate.findings import CHANGED, IGNORED, TAKEN, UNSUPPORTED, Finding
+from leveret.node.migrate.headers_bindings import (
+    SETTING,
+    needs_argument,
+    needs_setting,
+    sources_ignoring_x,
+    with_argument,
+)
 from leveret.queues.queue_type import ARGUMENT_CHECKS, check_dead_letter_exchange
 from leveret.queues.registry import DEFAULT, known_kind, queue_type
+from leveret.routing.headers import IGNORE_X
 from leveret.routing.registry import EXCHANGE_TYPE_NAMES, exchange_type
 from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
@@ -34,17 +43,18 @@ SECTIONS = (
     *("users", "vhosts", "permissions", "topic_permissions", "parameters", "global_parameters"),
     *("policies", "queues", "exchanges", "bindings"),
 )
-# Kept as they are, for the day they mean something.
-SLEEPING_COMPONENTS = ("shovel", "federation-upstream", "federation-upstream-set")
+LINK_COMPONENTS = (SHOVEL, UPSTREAM, UPSTREAM_SET)
 Thing = dict[str, Any]
 
 
 class Adaptation:
     """Used once, by `adapt`."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, ignoring_x: set[tuple[str, str]]) -> None:
+        """`ignoring_x` are the exchanges with bindings of which RabbitMQ does not look at some arguments."""
         self.findings: list[Finding] = []
         self._place = place
+        self._ignoring_x = ignoring_x
         # Exchanges and queues that are not there any more: kind, virtual host and name.
         self._gone: set[tuple[str, str, str]] = set()
 
@@ -101,8 +111,14 @@ class Adaptation:
                 raise ValueError(f"{what}: its value must be an object")
             judged = self._judged({**value, "name": name, "vhost": parameter["vhost"]}, what, operator=True)
             return None if judged is None else {**parameter, "value": {**value, "definition": judged["definition"]}}
-        if component in SLEEPING_COMPONENTS:
-            self.say(UNSUPPORTED, what, "kept, without effect: there are no shovels and no federation")
+        if component in LINK_COMPONENTS:
+            problems = parameter_problems(component, name, parameter.get("value"))
+            if problems:
+                self.say(UNSUPPORTED, what, f"left out: {'; '.join(problems)}")
+                return None
+            if component == SHOVEL:
+                # It must not come as a surprise that messages begin to move.
+                self.say(CHANGED, what, "it runs as soon as it is imported; stop the one in RabbitMQ before")
         return parameter
 
     def global_parameter(self, parameter: Thing) -> Thing | None:
@@ -137,11 +153,16 @@ class Adaptation:
                     priority=policy.get("priority", 0),
                     apply_to=policy.get("apply-to", "all"),
                     operator=operator,
-                )
+                ),
+                imported=True,
             )
         except LeveretError as error:
             self.say(UNSUPPORTED, what, f"left out: {error}")
             return None
+        assert isinstance(definition, dict)
+        sleeping = mirroring_refusal(definition)
+        if sleeping is not None:
+            self.say(UNSUPPORTED, what, f"kept, but {sleeping[1]}")
         return {**policy, "definition": definition}
 
     def queue(self, queue: Thing) -> Thing | None:
@@ -186,6 +207,10 @@ class Adaptation:
             self.say(UNSUPPORTED, what, f"left out: {error}")
             self._gone.add(("exchange", vhost, name))
             return None
+        if (vhost, name) in self._ignoring_x and needs_argument(exchange):
+            text = f"with {IGNORE_X}: its bindings have arguments that begin with x-, at which RabbitMQ does not look"
+            self.say(CHANGED, what, text)
+            return with_argument(exchange)
         return exchange
 
     def binding(self, binding: Thing) -> Thing | None:
@@ -203,7 +228,7 @@ def adapt(definitions: Any, place: str) -> tuple[Thing, list[Finding]]:
     """`place` is the file, for findings. Raises ConfigError if these are no definitions at all."""
     if not isinstance(definitions, dict):
         raise ConfigError(f"{place}: definitions are an object of lists, such as users and queues")
-    adaptation = Adaptation(place)
+    adaptation = Adaptation(place, sources_ignoring_x(definitions))
     adapters: dict[str, Callable[[Thing], Thing | None]] = {
         "users": adaptation.user,
         "vhosts": adaptation.vhost,
@@ -224,6 +249,9 @@ def adapt(definitions: Any, place: str) -> tuple[Thing, list[Finding]]:
             continue
         made[section] = _adapted(given, section, place, adapters[section])
         counts[section] = len(made[section])
+    for vhost, name in needs_setting(made):
+        text = f"set {SETTING}: its bindings have arguments that begin with x-, at which RabbitMQ does not look"
+        adaptation.say(CHANGED, f"exchange '{name}' in vhost '{vhost}'", text)
     told = ", ".join(f"{count} {section.replace('_', ' ')}" for section, count in counts.items() if count)
     return made, [Finding(TAKEN, "definitions", told or "there are none", place), *adaptation.findings]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from leveret.broker.access import READ
+from leveret.auth.access import READ
 from leveret.broker.stream_groups import GroupKey
+from leveret.catalog.argument_size import argument_bytes
 from leveret.core.stream.chunk import CHUNK_BYTES_MAX, StreamSubscription
 from leveret.errors import SoftError
 from leveret.runtime.log import get_logger
@@ -39,10 +40,11 @@ def subscribe(session: StreamSession, command: commands.Subscribe) -> None:
     if command.offset.kind == OffsetType.NONE:
         raise SoftError(406, "a subscription must say where it begins")
     bytes_max = max(0, min(CHUNK_BYTES_MAX, session.frame_max - FRAME_ROOM))
-    core = StreamSubscription(command.subscription_id, stream, session.outbox, session.deliver_version, bytes_max)
+    core = StreamSubscription(command.subscription_id, stream, session.write_buffer, session.deliver_version, bytes_max)
     choose(core, command.properties)
     subscription = Subscription(session, core, stream, command.offset, command.properties)
     subscription.group = group_of(session, command)
+    session.broker.limits.consumers.take(session.connection_id, session.user, argument_bytes(command.properties))
     session.subscriptions[command.subscription_id] = subscription
     stream.subscriptions += 1
     session.vhost.watch_stream(command.stream, session)
@@ -103,6 +105,7 @@ def unsubscribe(session: StreamSession, command: commands.Unsubscribe) -> None:
 
 def remove(session: StreamSession, subscription: Subscription) -> None:
     del session.subscriptions[subscription.core.id]
+    session.broker.limits.consumers.leave(session.connection_id, session.user, argument_bytes(subscription.properties))
     subscription.end()
     unwatch(session, subscription.stream_name)
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
-from leveret import __version__
-from leveret.broker.access import Access
-from leveret.broker.identity import Identity
+from leveret.auth.access import Access
+from leveret.auth.identity import Identity
+from leveret.broker.connected import OPENING, STARTING, TUNING
 from leveret.errors import AmqpError, HardError, LoginRefused
 from leveret.runtime.log import get_logger
 from leveret.session.certified import certified_name, mechanisms_of
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-# Clients look here for what the broker can do; those of RabbitMQ compare these two with what they know of it.
-SPOKEN_PRODUCT = "RabbitMQ"
-SPOKEN_VERSION = "3.13.0"
 PROTOCOL = "stream"
 
 
@@ -37,6 +34,10 @@ class Step(enum.Enum):
     LOGGED_IN = 1
     TUNED = 2
     OPEN = 3
+
+
+# What the client sees to next.
+STATES = {Step.STARTING: STARTING, Step.LOGGED_IN: TUNING, Step.TUNED: OPENING}
 
 
 def take_step(session: StreamSession, command: Command) -> None:
@@ -59,10 +60,7 @@ def take_step(session: StreamSession, command: Command) -> None:
 def server_properties(session: StreamSession) -> dict[str, str]:
     host, port = session.advertised
     return {
-        "product": SPOKEN_PRODUCT,
-        "version": SPOKEN_VERSION,
-        "broker": "Leveret",
-        "broker_version": __version__,
+        **session.broker.announced.server_properties,
         "platform": "Python",
         "information": "Licensed under the Apache License 2.0",
         "copyright": "The Leveret authors",
@@ -109,19 +107,21 @@ def _log_in_by_certificate(session: StreamSession, command: commands.SaslAuthent
 
 
 async def _authenticate(session: StreamSession, command: commands.SaslAuthenticate, credentials: Credentials) -> None:
-    refusal = None
+    # Why not; never the error itself, which has this frame in its traceback.
+    refused: tuple[int, str] | None = None
     try:
         identity = await session.broker.logins.authenticate(
             credentials.user, credentials.password, session.peer[0], PROTOCOL
         )
     except LoginRefused as error:
-        refusal = error
+        refused = _code_of(error), error.reason
     if session.gone:
         return
-    if refusal is None:
+    if refused is None:
         accept(session, command, identity)
     else:
-        end(session, command, _code_of(refusal), credentials.user, refusal.reason)
+        code, reason = refused
+        end(session, command, code, credentials.user, reason)
 
 
 def _code_of(refusal: LoginRefused) -> int:
@@ -141,7 +141,7 @@ def end(session: StreamSession, command: commands.SaslAuthenticate, code: int, u
     session.broker.churn.stream_errors[code] += 1
     session.send(commands.SaslAuthenticateResponse(command.correlation_id, code))
     session.core.stop()
-    session.pump.close()
+    session.transport.close()
 
 
 def authenticate_again(session: StreamSession, command: commands.SaslHandshake | commands.SaslAuthenticate) -> None:
@@ -151,7 +151,7 @@ def authenticate_again(session: StreamSession, command: commands.SaslHandshake |
         session.send(commands.SaslHandshakeResponse(command.correlation_id, Code.OK, mechanisms_of(session)))
         return
     if command.mechanism != session.mechanism:
-        session.refuse(command, Code.SASL_MECHANISM_NOT_SUPPORTED, "it is not the mechanism of the login")
+        session.refuse(command, Code.SASL_CANNOT_CHANGE_MECHANISM, "it is not the mechanism of the login")
         return
     try:
         credentials = parse_response(command.mechanism, command.data)
@@ -166,13 +166,15 @@ async def _renew(session: StreamSession, command: commands.SaslAuthenticate, cre
         identity = await session.broker.logins.authenticate(
             credentials.user, credentials.password, session.peer[0], PROTOCOL
         )
-        if identity.name != session.user:
-            raise LoginRefused(f"it is {identity.name}'s")
     except LoginRefused as error:
         if not session.gone:
             session.refuse(command, Code.AUTHENTICATION_FAILURE, error.reason)
         return
-    if not session.gone:
+    if session.gone:
+        return
+    if identity.name != session.user:
+        session.refuse(command, Code.SASL_CANNOT_CHANGE_USERNAME, f"the connection is {session.user}'s")
+    else:
         session.renew(identity)
         session.send(commands.SaslAuthenticateResponse(command.correlation_id, Code.OK))
 
@@ -184,7 +186,8 @@ def tune(session: StreamSession, command: commands.Tune) -> None:
     """The client says what it wants of what was offered; 0 is no limit, and so ours."""
     offered = session.settings.stream_frame_max
     session.frame_max = min(command.frame_max, offered) if command.frame_max else offered
-    session.core.frame_max = session.frame_max
+    # Not what was agreed on: some clients send longer frames than they have agreed on, and RabbitMQ takes them.
+    session.core.frame_max = offered
     session.heartbeat_s = command.heartbeat
     session.step = Step.TUNED
 
@@ -205,7 +208,7 @@ def open_vhost(session: StreamSession, command: commands.Open) -> None:
         session.broker.churn.stream_errors[Code.VIRTUAL_HOST_ACCESS_FAILURE] += 1
         session.send(commands.OpenResponse(command.correlation_id, Code.VIRTUAL_HOST_ACCESS_FAILURE, {}))
         session.core.stop()
-        session.pump.close()
+        session.transport.close()
         return
     session.vhost = vhost
     session.access = Access(session.identity, name)

@@ -1,12 +1,12 @@
-"""Commands of publishers. Publishing itself is the data plane's (core/stream/intake.py)."""
+"""Commands of publishers. Publishing itself is the data plane's (core/stream/publish_path.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from leveret.broker.access import READ, WRITE
-from leveret.core.stream.intake import StreamPublisher
+from leveret.auth.access import READ, WRITE
+from leveret.core.stream.publish_path import StreamPublisher
 from leveret.errors import SoftError
 from leveret.session.stream.streams import find_stream
 from leveret.wire import stream_commands as commands
@@ -31,7 +31,7 @@ def declare(session: StreamSession, command: commands.DeclarePublisher) -> None:
     if reference and any(each.stream is stream and each.reference == reference for each in session.publishers.values()):
         raise SoftError(406, f"a publisher named '{command.reference}' of stream '{command.stream}' exists")
     session.publishers[command.publisher_id] = StreamPublisher(
-        command.publisher_id, stream, reference or None, session.outbox
+        command.publisher_id, stream, reference or None, session.write_buffer
     )
     session.vhost.watch_stream(command.stream, session)
     session.send(commands.DeclarePublisherResponse(command.correlation_id, Code.OK))

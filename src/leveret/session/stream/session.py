@@ -1,8 +1,8 @@
 """One stream client's conversation: what the compiled connection hands up, and everything around it.
 
-The stream protocol's counterpart of session/session.py, on the same session/life.py: it never waits, a step that must
-(a login, an offset that is looked up on disk, an alarm) suspends it, and all errors end here. What a request lacks is
-told in its response; a frame that makes no sense ends the connection."""
+The stream protocol's counterpart of session/session.py, on the same session/protocol_session.py: it never waits, a step
+that must (a login, an offset that is looked up on disk, an alarm) suspends it, and all errors end here. What a request
+lacks is told in its response; a frame that makes no sense ends the connection."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
-from leveret.broker.access import READ
+from leveret.auth.access import READ, WRITE
+from leveret.broker.activity import Activity
 from leveret.broker.broker import Broker
-from leveret.broker.connected import STREAM, SeenChannel, SeenConsumer, SeenPublisher, SeenSubscription
-from leveret.broker.statistics.activity import Activity
+from leveret.broker.connected import STREAM, ChannelInfo, ConsumerInfo, PublisherInfo, SubscriptionInfo
 from leveret.broker.streams import StreamService
 from leveret.broker.super_streams import SuperStreams
 from leveret.broker.topology import Topology
-from leveret.core.channel import Channel
+from leveret.core.connection.channel import Channel
 from leveret.core.stream.connection import StreamConnection
-from leveret.core.stream.intake import StreamPublisher
+from leveret.core.stream.publish_path import StreamPublisher
 from leveret.errors import AlreadyExists, AmqpError, HardError
 from leveret.runtime.log import get_logger
-from leveret.runtime.network import Pump, Switchboard
-from leveret.session.life import ConnectionLife
+from leveret.runtime.network import SocketHub, SocketTransport
+from leveret.session.protocol_session import ProtocolSession
 from leveret.session.settings import SessionSettings
 from leveret.session.stream import consuming, handshake, publishing, streams
-from leveret.session.stream.seen import seen_publisher, seen_stream_consumer, seen_subscription
+from leveret.session.stream.info import seen_publisher, seen_stream_consumer, seen_subscription
 from leveret.session.stream.subscription import Subscription
 from leveret.session.suspension import FOR_ALARM, FOR_LOAD
 from leveret.wire import stream_commands as commands
@@ -60,7 +60,7 @@ def code_of(error: AmqpError) -> int:
     return CODES.get(error.code, Code.PRECONDITION_FAILED)
 
 
-class StreamSession(ConnectionLife[Command]):
+class StreamSession(ProtocolSession[Command]):
     noun = "stream connection"
     spoken = STREAM
     heartbeat_frame = frame_of(commands.Heartbeat())
@@ -74,15 +74,16 @@ class StreamSession(ConnectionLife[Command]):
         topology: Topology,
         super_streams: SuperStreams,
         settings: SessionSettings,
-        board: Switchboard,
-        pump: Pump,
+        board: SocketHub,
+        transport: SocketTransport,
     ) -> None:
-        super().__init__(broker, topology, settings, board, pump)
+        super().__init__(broker, topology, settings, board, transport)
         self.super_streams = super_streams
         self.streams = StreamService(broker, topology)
-        # What clients are told to connect to: the address by which this one has come.
-        self.advertised = pump.local
-        self.core = StreamConnection(self.outbox, STREAM_FRAME_MAX_BEFORE_AUTHENTICATION)
+        # The address by which this client has come.
+        self._arrival = transport.local
+        self.unfinished = broker.limits.unfinished.open_account(self)
+        self.core = StreamConnection(self.write_buffer, STREAM_FRAME_MAX_BEFORE_AUTHENTICATION, self.unfinished)
         self.subscriptions: dict[int, Subscription] = {}
         self.step = handshake.Step.STARTING
         # The last correlation id of a request of ours, and who waits for the answer.
@@ -91,10 +92,25 @@ class StreamSession(ConnectionLife[Command]):
         # Agreed in the handshake
         self.frame_max = settings.stream_frame_max
         self.deliver_version = 1
+        self._last_heartbeat_ms = 0
 
     @property
     def is_open(self) -> bool:
         return self.step is handshake.Step.OPEN
+
+    @property
+    def advertised(self) -> tuple[str, int]:
+        """What the client is told to connect to."""
+        chosen = self.settings.stream_advertised if self.transport.tls is None else self.settings.stream_tls_advertised
+        return chosen[0] or self._arrival[0], chosen[1] or self._arrival[1]
+
+    @property
+    def handshake_state(self) -> str:
+        return handshake.STATES[self.step]
+
+    @property
+    def last_heartbeat_ms(self) -> int:
+        return self._last_heartbeat_ms
 
     @property
     def publishers(self) -> dict[int, StreamPublisher]:
@@ -102,7 +118,7 @@ class StreamSession(ConnectionLife[Command]):
         return publishers
 
     def send(self, said: Command) -> None:
-        self.outbox.write(frame_of(said))
+        self.write_buffer.write(frame_of(said))
 
     # ---- octets in
 
@@ -113,7 +129,7 @@ class StreamSession(ConnectionLife[Command]):
 
     def _run(self, data: bytearray | None, size: int) -> None:
         fresh = data is not None
-        handled = 0
+        self.board.turns.start_slice()
         while not self.gone:
             try:
                 event = self.core.feed(data, size) if fresh else self.core.proceed()
@@ -128,8 +144,7 @@ class StreamSession(ConnectionLife[Command]):
                 fresh = False
                 log.exception("stream connection handler failed", peer=self.peer_name, user=self.user)
                 self.fail_internally()
-            handled += 1
-            if self._must_stop(handled):
+            if self._must_stop():
                 return
 
     def wait_for(self, work: Coroutine[Any, Any, None], why: int = FOR_LOAD) -> None:
@@ -137,6 +152,8 @@ class StreamSession(ConnectionLife[Command]):
         assert not self._suspended & why
         self.suspend(why)
         self._task = asyncio.ensure_future(self._work(work, why))
+        # A task that is cancelled before its first step leaves the work as it is: neither begun nor ended.
+        self._task.add_done_callback(lambda _: work.close())
 
     async def _work(self, work: Coroutine[Any, Any, None], why: int) -> None:
         try:
@@ -157,10 +174,12 @@ class StreamSession(ConnectionLife[Command]):
             return
         command = decode_command(event)
         if isinstance(command, commands.CloseResponse) and self._closing:
-            self.pump.close()
+            self.transport.close()
         elif isinstance(command, commands.Close):
             self._answer_close(commands.CloseResponse(command.correlation_id, Code.OK))
-        elif self._closing or isinstance(command, commands.Heartbeat):
+        elif isinstance(command, commands.Heartbeat):
+            self._last_heartbeat_ms = self.broker.office.now
+        elif self._closing:
             return
         elif not self.is_open:
             handshake.take_step(self, command)
@@ -232,19 +251,27 @@ class StreamSession(ConnectionLife[Command]):
         if self._closing or not self.is_open:
             # Nobody whom we know: no more words are wasted.
             self.core.stop()
-            self.pump.close()
+            self.transport.close()
             return
         code = CODES.get(error.code, Code.UNKNOWN_FRAME)
         self.broker.churn.stream_errors[code] += 1
         self._start_close(commands.Close(self._next_correlation(), code, error.text))
 
     def close_by_broker(self, code: int, text: str) -> None:
-        why = Code.OK if code == 320 else CODES.get(code, Code.INTERNAL_ERROR)
-        self._start_close(commands.Close(self._next_correlation(), why, text))
+        """Closes the socket without a Close command, as RabbitMQ does: clients take that command for an end that they
+        wanted themselves, and would not connect again."""
+        log.info("stream connection closed by the broker", peer=self.peer_name, user=self.user, code=code, reason=text)
+        self._hang_up()
         self.board.kick()
 
     def _mute(self) -> None:
         self.core.stop()
+
+    def lost(self, reason: str) -> None:
+        super().lost(reason)
+        # Gives back what has come of a frame.
+        self.core.stop()
+        self.broker.limits.unfinished.close_account(self.unfinished)
 
     def _release(self) -> None:
         """Publishers and subscriptions end."""
@@ -257,9 +284,9 @@ class StreamSession(ConnectionLife[Command]):
             self.broker.disconnected(self.connection_id)
 
     def calmed(self) -> None:
-        """The outbox is no longer congested."""
+        """The write buffer is no longer congested."""
         for subscription in list(self.subscriptions.values()):
-            subscription.core.pump()
+            subscription.core.transport()
 
     # ---- what happens to others
 
@@ -284,10 +311,15 @@ class StreamSession(ConnectionLife[Command]):
         publishing.check_again(self)
 
     def _end_what_is_not_allowed(self) -> None:
-        """The protocol has no word for a subscription that ends: its client hears that the stream is not to be had."""
-        for name in {subscription.stream_name for subscription in self.subscriptions.values()}:
-            if not self.access.allows_queue(READ, name):
-                self.stream_deleted(name)
+        """The protocol has no word for a subscription or a publisher that ends: as in RabbitMQ the client hears that
+        the stream is not to be had."""
+        used = {(READ, subscription.stream_name) for subscription in self.subscriptions.values()}
+        used |= {(WRITE, publisher.stream.record.name) for publisher in self.publishers.values()}
+        for name in {name for right, name in used if not self.access.allows_queue(right, name)}:
+            self.stream_deleted(name)
+
+    def tracing_changed(self) -> None:
+        """The stream protocol is not traced, as with RabbitMQ."""
 
     def ack_timeouts_changed(self) -> None:
         """Nothing is acknowledged here."""
@@ -301,26 +333,26 @@ class StreamSession(ConnectionLife[Command]):
     def channel_count(self) -> int:
         return 0
 
-    def channels(self) -> Iterator[SeenChannel]:
+    def channels(self) -> Iterator[ChannelInfo]:
         return iter(())
 
-    def channel(self, number: int) -> SeenChannel | None:
+    def channel(self, number: int) -> ChannelInfo | None:
         return None
 
-    def consumers(self) -> Iterator[SeenConsumer]:
+    def consumers(self) -> Iterator[ConsumerInfo]:
         return (seen_stream_consumer(self, one) for one in list(self.subscriptions.values()))
 
-    def publishers_seen(self) -> Iterator[SeenPublisher]:
+    def publishers_seen(self) -> Iterator[PublisherInfo]:
         return (seen_publisher(self, one) for one in list(self.publishers.values()))
 
-    def subscriptions_seen(self) -> Iterator[SeenSubscription]:
+    def subscriptions_seen(self) -> Iterator[SubscriptionInfo]:
         return (seen_subscription(self, one) for one in list(self.subscriptions.values()))
 
     def counted(self) -> tuple[StreamConnection, list[Channel]]:
         return self.core, []
 
     def count_into(self, activity: Activity) -> None:
-        activity.add_connection(STREAM, self.core, self.outbox)
+        activity.add_connection(STREAM, self.core, self.write_buffer)
         for publisher in self.publishers.values():
             activity.add_publisher(publisher)
         activity.stream_consumers += len(self.subscriptions)
@@ -330,13 +362,18 @@ class StreamSession(ConnectionLife[Command]):
 
     def _published_during_alarm(self) -> None:
         """The client publishes although there is an alarm: it is read no further until that ends."""
-        if self.broker.blocked_reason is not None:
+        if self._must_not_publish():
             self.suspend(FOR_ALARM)
             self.heed_heartbeats()
 
+    def _must_not_publish(self) -> bool:
+        """As in RabbitMQ only while the disk is full. What is published here goes to disk at once and takes no memory;
+        and the protocol has no command that would tell a client why it is not read."""
+        return self.broker.is_blocked_by("disk")
+
     def blocked_changed(self, reason: str | None) -> None:
-        self.core.alarmed = reason is not None
-        if reason is None and self._suspended & FOR_ALARM:
+        self.core.alarmed = self._must_not_publish()
+        if not self.core.alarmed and self._suspended & FOR_ALARM:
             self.resume(FOR_ALARM)
             self.heed_heartbeats()
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from leveret.broker.access import CONFIGURE, READ
-from leveret.broker.topology import RESERVED_PREFIX, strip_line_ends
-from leveret.broker.vhost import octets
+from leveret.auth.access import CONFIGURE, READ
+from leveret.broker.reserved_names import RESERVED_PREFIX
+from leveret.broker.topology import strip_line_ends
+from leveret.core.codec.names import name_octets
 from leveret.core.stream.queue import StreamQueue
 from leveret.errors import SoftError
 from leveret.wire import stream_commands as commands
@@ -33,7 +34,7 @@ NO_BROKER = 0xFFFF
 
 def find_stream(session: StreamSession, name: str) -> StreamQueue:
     """Raises 404 if there is none, whatever else has that name."""
-    queue = session.vhost.queues.get(octets(name))
+    queue = session.vhost.queues.get(name_octets(name))
     if not isinstance(queue, StreamQueue):
         raise SoftError(404, f"no stream '{name}' in vhost '{session.vhost.name}'")
     return queue
@@ -64,10 +65,12 @@ def checked_name(name: str) -> str:
 def create(session: StreamSession, command: commands.Create) -> None:
     name = checked_name(command.stream)
     session.access.check_queue(CONFIGURE, name)
-    if octets(name) in session.vhost.queues:
+    exists = name_octets(name) in session.vhost.queues
+    # Refused if it exists otherwise: clients take STREAM_ALREADY_EXISTS for a success.
+    session.topology.declare_queue(session, name, True, False, False, arguments_of(command.arguments))
+    if exists:
         session.refuse(command, Code.STREAM_ALREADY_EXISTS)
         return
-    session.topology.declare_queue(session, name, True, False, False, arguments_of(command.arguments))
     session.send(commands.CreateResponse(command.correlation_id, Code.OK))
 
 
@@ -82,7 +85,7 @@ def metadata(session: StreamSession, command: commands.Metadata) -> None:
     host, port = session.advertised
     found: list[tuple[str, int, int, list[int]]] = []
     for name in command.streams:
-        if isinstance(session.vhost.queues.get(octets(name)), StreamQueue):
+        if isinstance(session.vhost.queues.get(name_octets(name)), StreamQueue):
             found.append((name, Code.OK, 0, []))
         else:
             found.append((name, Code.STREAM_DOES_NOT_EXIST, NO_BROKER, []))

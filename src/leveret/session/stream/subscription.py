@@ -94,7 +94,8 @@ STARTS = {OffsetType.FIRST: FIRST, OffsetType.LAST: LAST, OffsetType.NEXT: NEXT,
 
 
 async def locate(session: StreamSession, stream: StreamQueue, offset: OffsetSpec) -> int:
-    """The offset that a client means. One that is not there yet is waited for."""
+    """The offset that a client means. One that is not there yet stands for the end, as in RabbitMQ: the stream may have
+    been deleted and made anew since the client stored its offset."""
     start = Start(STARTS.get(offset.kind, "since"), max(0, offset.value))
     place: int = await session.streams.locate(stream, start)
-    return place
+    return min(place, int(stream.committed_offset))

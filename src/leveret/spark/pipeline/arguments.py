@@ -19,7 +19,17 @@ from leveret.spark.pipeline.lake import Lake
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["DEFAULT_URL", "Place", "find_connection", "need_spark", "placed", "read_source", "seconds_of", "triggered"]
+__all__ = [
+    "DEFAULT_URL",
+    "Place",
+    "find_connection",
+    "need_spark",
+    "placed",
+    "read_source",
+    "seconds_of",
+    "single_writer",
+    "triggered",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
@@ -75,7 +85,12 @@ def placed(command: F) -> F:
     """Adds the options that every command takes; the command gets a Place first."""
 
     @click.option("--url", metavar="URL", help=f"The broker; also from {OURS}.  [default: that of this machine]")
-    @click.option("--management-url", metavar="URL", help="Its HTTP API.  [default: port 15672 of the same host]")
+    @click.option(
+        "--management-url",
+        metavar="URL",
+        help="Its HTTP API.  [default: port 15672 of the same host, or 15671 by https beside amqps:]",
+    )
+    @click.option("--management-plain", is_flag=True, help="Let the HTTP API be http: beside amqps:, password and all.")
     @click.option("--password-file", metavar="FILE", help="Where the password is, so that it stands in no URL.")
     @click.option("--ca", metavar="FILE", help="Authorities that the broker's certificate may come from.")
     @click.option("--certificate", metavar="FILE", help="Our own certificate, for brokers that want one.")
@@ -87,6 +102,7 @@ def placed(command: F) -> F:
         *arguments: Any,
         url: str | None,
         management_url: str | None,
+        management_plain: bool,
         password_file: str | None,
         ca: str | None,
         certificate: str | None,
@@ -96,7 +112,23 @@ def placed(command: F) -> F:
         **options: Any,
     ) -> Any:
         connection = find_connection(url, management_url, password_file, ca=ca, certificate=certificate, key=key)
+        if management_plain:
+            connection["managementPlain"] = "true"
         place = Place(connection, Lake(lake), master)
+        return command(place, *arguments, **options)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def single_writer(command: F) -> F:
+    """Adds the option by which a lake in an object store may be changed; it becomes part of the Place's lake."""
+
+    @click.option(
+        "--single-writer", is_flag=True, help="Nothing else changes this lake; for object stores, such as s3a://."
+    )
+    @functools.wraps(command)
+    def wrapped(place: Place, *arguments: Any, single_writer: bool, **options: Any) -> Any:
+        place.lake = Lake(place.lake.root, single_writer)
         return command(place, *arguments, **options)
 
     return wrapped  # type: ignore[return-value]
@@ -115,7 +147,11 @@ def read_source(job: str, required: bool = True) -> Callable[[F], F]:
             "--group", metavar="NAME", help=f"Under which the broker shows the lag.  [default: {GROUP_PREFIX}{job}]"
         )
         @click.option("--max-per-batch", type=click.IntRange(1), metavar="N", help="Messages in one micro-batch.")
-        @click.option("--skip-lost", is_flag=True, help="Go on if retention was faster, instead of an error.")
+        @click.option(
+            "--skip-lost",
+            is_flag=True,
+            help="Go on where messages or streams were deleted unread, and tell how many, instead of an error.",
+        )
         @functools.wraps(command)
         def wrapped(
             place: Place,

@@ -20,6 +20,7 @@ from leveret.spark.pipeline.arguments import (
     placed,
     read_source,
     seconds_of,
+    single_writer,
     triggered,
 )
 from leveret.spark.pipeline.failures import Failed, told
@@ -52,10 +53,13 @@ def job_session(place: Place, job: str) -> Iterator[SparkSession]:
     from leveret.spark.errors import SparkConnectorError
     from leveret.spark.pipeline.archive.manifest import ManifestConflict
     from leveret.spark.pipeline.archive.replay_plan import ReplayRefused
+    from leveret.spark.pipeline.lake_files import LakeNotAtomic
 
     try:
         with quiet_session(place, job) as spark:
             yield spark
+    except LakeNotAtomic as error:
+        raise Failed(f"LakeNotAtomic: {error}") from None
     except (SparkConnectorError, ManifestConflict, ReplayRefused) as error:
         raise Failed(str(error)) from None
     except (PySparkException, Py4JError) as error:
@@ -74,6 +78,7 @@ def rows_of(spark: SparkSession, source: dict[str, str], job: str, event_time: s
 
 @pipeline.command()
 @placed
+@single_writer
 @read_source("archive")
 @triggered
 @click.option(
@@ -103,14 +108,23 @@ def archive(
         from leveret.spark.pipeline.archive.self_compaction import SelfCompaction
         from leveret.spark.pipeline.runner import run_queries
 
-        queries = [start_archive(spark, place.lake, source, trigger=trigger, name=name)]
+        landed: set[int] = set()
         compaction = None if compact_every_s is None else SelfCompaction(spark, place.lake, every_s=compact_every_s)
-        code = run_queries(queries, once=once, metrics_port=metrics_port, title="archive", compaction=compaction)
+        queries = [start_archive(spark, place.lake, source, trigger=trigger, name=name, landed_before=landed)]
+        code = run_queries(
+            queries,
+            once=once,
+            metrics_port=metrics_port,
+            title="archive",
+            compaction=compaction,
+            landed_before=landed,
+        )
     sys.exit(code)
 
 
 @pipeline.command()
 @placed
+@single_writer
 def compact(place: Place) -> None:
     """The archive's small files to few large ones; may run beside the archive."""
     with job_session(place, "compact") as spark:
@@ -123,6 +137,7 @@ def compact(place: Place) -> None:
 
 @pipeline.command()
 @placed
+@single_writer
 @click.option("--older-than-days", type=click.IntRange(1), required=True, metavar="N", help="Days that are kept.")
 def expire(place: Place, older_than_days: int) -> None:
     """Delete days of the archive that nobody wants any more."""
@@ -223,6 +238,7 @@ def send_back(
 
 @pipeline.command()
 @placed
+@single_writer
 @click.option("--where", metavar="SQL", help="Messages of the archive for which this is true.")
 @click.option(
     "--from", "start", metavar="MOMENT", help="Those that the broker took from then on, such as 2026-11-17T08:00."

@@ -4,14 +4,16 @@ The page is served on 127.0.0.1 alone, by a thread that goes with the job. Never
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
+
+from leveret.spark.pipeline.losses import Losses
+from leveret.spark.positions import read_positions
 
 __all__ = ["CompactionFigures", "Figures", "MetricsPage", "QueryWatch", "text_of"]
 
@@ -42,6 +44,7 @@ class Figures:
     lag: int | None = None
     active: bool = True
     failed: bool = False
+    losses: Losses = field(default_factory=Losses)
     # None for a query whose tables are not compacted beside it.
     compaction: CompactionFigures | None = None
 
@@ -49,8 +52,10 @@ class Figures:
 class QueryWatch:
     """Follows one query."""
 
-    def __init__(self, query: StreamingQuery) -> None:
+    def __init__(self, query: StreamingQuery, landed_before: Container[int] = ()) -> None:
+        """`landed_before` has the batches that need not be read again, as they are found out."""
         self.query = query
+        self._landed_before = landed_before
         self.figures = Figures(query.name or str(query.id)[:8])
 
     def look(self) -> Figures:
@@ -74,27 +79,18 @@ class QueryWatch:
         figures.rows_per_s = float(progress["processedRowsPerSecond"] or 0.0)
         figures.batches += 1
         figures.rows += rows
+        figures.losses.take(figures.batch, progress["sources"], self._landed_before)
 
 
 def _lag(sources: Sequence[Any]) -> int | None:
     """How far the last batches end before the newest message, over all sources that tell."""
     lags = []
     for source in sources:
-        end, latest = _offsets(source["endOffset"]), _offsets(source["latestOffset"])
+        end, latest = read_positions(source["endOffset"]), read_positions(source["latestOffset"])
         if end is not None and latest is not None:
-            lags.append(sum(max(0, latest[name] - end.get(name, 0)) for name in latest))
+            at = {name: one.offset for name, one in end.items()}
+            lags.append(sum(max(0, one.offset - at.get(name, 0)) for name, one in latest.items()))
     return sum(lags) if lags else None
-
-
-def _offsets(value: Any) -> dict[str, int] | None:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return None
-    if not isinstance(value, dict) or not all(isinstance(one, int) for one in value.values()):
-        return None
-    return value
 
 
 def _of_compaction(name: str) -> Callable[[Figures], float | None]:
@@ -110,6 +106,18 @@ _FAMILIES: tuple[tuple[str, str, str, Callable[[Figures], float | None]], ...] =
     ("batch_duration_seconds", "gauge", "How long the last batch took.", lambda one: one.batch_s),
     ("last_batch", "gauge", "The number of the last batch.", lambda one: one.batch),
     ("lag_messages", "gauge", "Messages that wait behind the last batch.", lambda one: one.lag),
+    (
+        "lost_messages_total",
+        "counter",
+        "Messages that were deleted before they were read, since the job was started.",
+        lambda one: one.losses.messages,
+    ),
+    (
+        "lost_streams_total",
+        "counter",
+        "Streams that were deleted or made anew; how many of their messages were not read is not known.",
+        lambda one: len(one.losses.streams),
+    ),
     ("compactions_total", "counter", "Compactions that the job has done.", _of_compaction("done")),
     ("compaction_failures_total", "counter", "Those that failed; each is tried again.", _of_compaction("failed")),
     ("compacted_batches_total", "counter", "Batches that were compacted.", _of_compaction("batches")),

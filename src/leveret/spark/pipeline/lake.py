@@ -14,8 +14,11 @@ __all__ = ["Lake"]
 
 
 class Lake:
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, single_writer: bool = False) -> None:
+        """`single_writer` says that nothing else compacts, expires or replays it meanwhile: for object stores, which
+        cannot tell several writers apart (lake_files.py)."""
         self.root = root.rstrip("/")
+        self.single_writer = single_writer
 
     @property
     def archive(self) -> str:

@@ -64,12 +64,13 @@ class QueryProgress:
     def _table(self, queries: Sequence[Figures]) -> Table:
         table = Table(title=self._title, title_justify="left")
         table.add_column("query")
-        for name in ("batch", "rows", "rows/s", "lag", "batch took"):
+        for name in ("batch", "rows", "rows/s", "lag", "lost", "batch took"):
             table.add_column(name, justify="right")
         table.add_column("state")
         for one in queries:
             batch = "-" if one.batch < 0 else str(one.batch)
-            figures = (f"{one.rows:,}", f"{one.rows_per_s:,.0f}", _lag_of(one), f"{one.batch_s:.1f} s")
+            lost = _lost_of(one) or "0"
+            figures = (f"{one.rows:,}", f"{one.rows_per_s:,.0f}", _lag_of(one), lost, f"{one.batch_s:.1f} s")
             table.add_row(one.name, batch, *figures, state_of(one))
         return table
 
@@ -78,6 +79,8 @@ def line_of(one: Figures) -> str:
     if one.batch < 0:
         return f"{one.name}: {state_of(one)}, no batch yet"
     speed = f"{one.rows:,} rows, {one.rows_per_s:,.0f} rows/s, lag {_lag_of(one)}"
+    if lost := _lost_of(one):
+        speed += f", {lost} lost"
     return f"{one.name}: {state_of(one)}, batch {one.batch}, {speed}, the batch took {one.batch_s:.1f} s"
 
 
@@ -87,6 +90,12 @@ def state_of(one: Figures) -> str:
 
 def _lag_of(one: Figures) -> str:
     return "-" if one.lag is None else f"{one.lag:,}"
+
+
+def _lost_of(one: Figures) -> str:
+    """Empty if nothing was; with a plus if there is more than can be counted."""
+    found = one.losses
+    return f"{found.messages:,}{'+' if found.streams else ''}" if found.messages or found.streams else ""
 
 
 def show_replay(file: TextIO | None = None) -> tuple[Progress, Callable[[ReplayProgress], None]]:

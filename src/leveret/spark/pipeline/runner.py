@@ -9,7 +9,7 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -36,13 +36,15 @@ def run_queries(
     metrics_port: int | None = None,
     title: str = "pipeline",
     compaction: SelfCompaction | None = None,
+    landed_before: Container[int] = (),
 ) -> int:
     """An exit code: 0 if all ended well or were stopped, 1 if one has failed, whose error is shown then. With `once`
     the queries are expected to end by themselves (trigger availableNow); without it, one that ends before it was asked
     to is a failure. `metrics_port` serves figures for Prometheus on 127.0.0.1; 0 takes any free port, and says which
     one. `compaction` runs beside the queries, and with `once` a last time when they have ended; whatever becomes of it,
-    the exit code is that of the queries."""
-    watches = [QueryWatch(query) for query in queries]
+    the exit code is that of the queries. Messages that were lost are told as it is noticed, and once more at the end;
+    `landed_before` are batches that start_archive did not read again."""
+    watches = [QueryWatch(query, landed_before) for query in queries]
     # What the page shows is what was seen last: its thread does not talk to Spark.
     with QueryProgress(title) as shown, contextlib.ExitStack() as stack:
         stop = stack.enter_context(_signals())
@@ -69,6 +71,7 @@ def _watch(
         for line in news():
             shown.say(line)
         shown.show([one.look() for one in watches])
+        _tell_losses(watches, shown)
         ended = [one for one in watches if not one.figures.active]
         failed = [one for one in ended if one.query.exception() is not None]
         if failed or (ended and not once and not stop.asked.is_set()):
@@ -86,14 +89,24 @@ def _watch(
         if error is not None:
             one.figures.failed = True
             code = FAILED
+    _tell_losses(watches, shown)
     shown.show([one.figures for one in watches], last=True)
     for one in watches:
+        summary = one.figures.losses.summary()
+        if summary is not None:
+            shown.say(f"{one.figures.name}: {summary}")
         error = one.query.exception()
         if error is not None:
             shown.say(f"{one.figures.name} failed: {short_error(error)}")
         elif code == FAILED and not once and one in ended:
             shown.say(f"{one.figures.name} ended, and nobody had asked it to")
     return code
+
+
+def _tell_losses(watches: list[QueryWatch], shown: QueryProgress) -> None:
+    for one in watches:
+        for line in one.figures.losses.news():
+            shown.say(f"{one.figures.name}: {line}")
 
 
 def _stop_all(watches: list[QueryWatch], stop: _Stop) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from leveret.core.properties import parse_properties
-from leveret.core.records import checked_length
+from leveret.core.codec.properties import parse_properties
+from leveret.core.log.record_check import checked_length
 from leveret.core.stream.segment import StreamSegment, find_offset, place_of
+from leveret.runtime.read_errors import read_around
 from leveret.storage.file_head import HEAD_BYTES
 from leveret.storage.stream.files import StreamFiles
 from leveret.storage.stream.index import read_stream_index
@@ -78,7 +79,8 @@ def _read(fd: int, segment: StreamSegment, name: str, place: int, following: int
     end = int(segment.end)
     window = WINDOW_BYTES
     while place < end:
-        data = os.pread(fd, min(window, end - place), place)
+        # Sectors that cannot be read are zeros, which are no record.
+        data = bytes(read_around(fd, min(window, end - place), place)[0])
         at = 0
         while length := checked_length(data, at, len(data), segment.salt):
             following = max(following, int.from_bytes(data[at + 8 : at + 16], "big"))
@@ -92,7 +94,7 @@ def _read(fd: int, segment: StreamSegment, name: str, place: int, following: int
             window = WINDOW_BYTES
             continue
         claimed = claimed_length(data, 0) if len(data) >= RECORD_HEAD_BYTES else 0
-        if len(data) < claimed <= end - place:
+        if len(data) < claimed <= end - place and window < claimed:
             window = claimed
             continue
         yield StoredEntry(following, name, place, damaged=True)

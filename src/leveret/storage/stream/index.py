@@ -15,13 +15,18 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from leveret.core.records import checksum
+from leveret.core.log.record_check import blocks_fit
+from leveret.core.log.records import checksum
 from leveret.core.stream.log import Snapshot
 from leveret.core.stream.segment import StreamSegment
 from leveret.core.stream.tracking import Tracking
+from leveret.runtime.read_errors import read_small
+from leveret.storage.file_head import HEAD_BYTES
 from leveret.storage.layout import FORMAT_VERSION
 
 WHAT = b"LVRT-six"
+# Higher ones are never given, see core.log.record_check.
+OFFSET_MAX = (1 << 63) - 1
 _HEAD = struct.Struct(">8sIIQQQQQQII")
 _SUM = struct.Struct(">I")
 
@@ -102,10 +107,10 @@ def encode_stream_index(index: StreamIndex) -> bytes:
 
 
 def read_stream_index(path: Path, number: int) -> StreamIndex | None:
-    """None if there is none, or it is damaged, or of something else: then the segment tells all the same."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+    """None if there is none, or it is damaged, or of something else: then the segment tells all the same. Raises
+    OSError where that is not known because something is short."""
+    data = read_small(path)
+    if data is None:
         return None
     if len(data) < _HEAD.size + _SUM.size or _SUM.unpack(data[-4:])[0] != checksum(data[:-4]):
         return None
@@ -114,6 +119,8 @@ def read_stream_index(path: Path, number: int) -> StreamIndex | None:
     if what != WHAT or version != FORMAT_VERSION or found != number or len(data) != _HEAD.size + tracked + blocks + 4:
         return None
     at = _HEAD.size + tracked
+    if not first_offset <= next_offset <= OFFSET_MAX or not blocks_fit(data[at:-4], HEAD_BYTES, end):
+        return None
     return StreamIndex(
         number,
         bool(sealed),

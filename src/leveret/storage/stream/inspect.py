@@ -16,12 +16,14 @@ from leveret.core.stream.segment import StreamSegment
 from leveret.core.stream.tracking import Tracking
 from leveret.storage.damage import Damage
 from leveret.storage.file_head import HEAD_BYTES, directory_salt_in
+from leveret.storage.inspect_manifest import ManifestInspection
 from leveret.storage.inspect_report import FileReport, KnownIds, Report
 from leveret.storage.layout import INDEX_SUFFIX, SEGMENT_SUFFIX, Layout
 from leveret.storage.stream.entry import StoredEntry, entries_of
 from leveret.storage.stream.files import StreamFiles
 from leveret.storage.stream.index import StreamIndex, read_stream_index
-from leveret.storage.stream.survey import LOST_END, FoundSegment, Step, StreamSurvey, walk
+from leveret.storage.stream.survey import LOST_END, FoundSegment, Step, StreamSurvey
+from leveret.storage.stream.walk import walk
 
 BLOCK_BYTES = 40
 # The index of a segment that grows is written every 16 MiB; if it is so far behind, something is wrong with it.
@@ -54,15 +56,21 @@ class StreamsInspection:
         self._files = StreamFiles(layout, salt)
         self._report = report
         self._surveys: dict[int, StreamSurvey] = {}
+        # By stream, what the manifest has and the directory has not.
+        self._missing: dict[int, list[Damage]] = {}
+        self._manifest = ManifestInspection(layout, salt)
         self._on_progress = on_progress
         self._done = self._total = 0
 
     def survey(self) -> None:
         """What a start would find. Before the catalog is read: a running broker never writes a message before its
         stream is in there."""
-        for stream_id in self._files.stream_ids() if self._layout.streams.is_dir() else []:
+        there = self._files.stream_ids() if self._layout.streams.is_dir() else []
+        for stream_id in sorted({*there, *self._manifest.stream_ids()}):
             for _ in range(TRIES):
-                survey = StreamSurvey(self._files, stream_id)
+                paths = self._files.segments(stream_id)
+                self._missing[stream_id] = self._manifest.absent(stream_id, paths)
+                survey = StreamSurvey(self._files, stream_id, 0, self._manifest.holdings, self._missing[stream_id])
                 try:
                     survey.run()
                 except FileNotFoundError:
@@ -75,7 +83,11 @@ class StreamsInspection:
     @property
     def damages(self) -> list[Damage]:
         """What a start would report."""
-        return [damage for survey in self._surveys.values() for damage in survey.damages]
+        return [
+            damage
+            for stream_id, survey in self._surveys.items()
+            for damage in [*self._missing[stream_id], *survey.damages]
+        ]
 
     def contents(self, stream_id: int) -> StreamContents:
         survey = self._surveys.get(stream_id)
@@ -118,8 +130,10 @@ class StreamsInspection:
         self._report.streams = len(known.streams)
         for stream_id, survey in self._surveys.items():
             if stream_id in known.streams or stream_id in lost:
+                self._report.damages += self._missing[stream_id]
+                self._report.notes += self._manifest.lost_before(stream_id)
                 self._check_stream(survey)
-            else:
+            elif self._files.directory(stream_id).exists():
                 self._tell_unknown(stream_id, survey)
         self._look_around(known.streams | lost)
 

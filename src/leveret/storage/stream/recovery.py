@@ -37,17 +37,24 @@ class RecoveredStream:
 
 
 class StreamRecovery:
-    def __init__(self, files: StreamFiles, report: DamageReport, stream_id: int) -> None:
+    def __init__(self, files: StreamFiles, report: DamageReport, stream_id: int, log_next: int = 0) -> None:
         self._files = files
         self._report = report
         self._id = stream_id
+        self._log_next = log_next
+        self._manifest = files.manifest
 
     def run(self) -> RecoveredStream:
-        survey = StreamSurvey(self._files, self._id)
+        missing = self._files.reconcile(self._id, self._report)
+        survey = StreamSurvey(self._files, self._id, self._log_next, self._manifest.holdings, missing)
         survey.run()
         # Before anything is cut: what is reported is copied first.
         for damage in survey.damages:
             self._report.add(damage.path, damage.offset, damage.size, damage.what)
+        for found in survey.found:
+            for start, end in found.holes:
+                self._report.unreadable(found.path, start, end)
+        self._manifest.removed(self._id, [int(step.path.stem) for step in survey.steps if step.end is None])
         for step in survey.steps:
             self._take(step)
         recovered = self._result(survey)
@@ -60,6 +67,8 @@ class StreamRecovery:
     def _take(self, step: Step) -> None:
         if step.end is None:
             log.info("a segment behind a torn end is dropped", file=str(step.path))
+            if step.unreadable:
+                self._report.put_aside(step.path)
             remove_files([step.path, self._files.index_path(step.path)])
             return
         if step.torn:
@@ -73,6 +82,8 @@ class StreamRecovery:
             segment = found.segment
             segment.synced = segment.end
             segment.next_offset = found.next_offset
+            # What was given up of it is still there: the file is kept, not deleted.
+            segment.damaged = segment.damaged or self._report.quarantine.has(found.path)
             last_stamp = max(last_stamp, segment.last_stamp)
             segments.append(segment)
         next_offset = survey.next_offset

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 
-from leveret.core.records import find_record
+from leveret.core.log.record_search import RecordSearch
+from leveret.runtime.read_errors import read_around
 
 WINDOW_BYTES = 4 * 1024 * 1024
 # Longer than any record there is.
@@ -30,13 +31,16 @@ def claimed_length(data: bytes | bytearray, at: int) -> int:
     return length if 0 <= filter_size <= FILTER_BYTES_MAX else 0
 
 
-def find_next_record(fd: int, place: int, end: int, salt: int, offset: int) -> int | None:
+def find_next_record(
+    fd: int, place: int, end: int, salt: int, offset: int, on_read: Callable[[int], None] = lambda _size: None
+) -> int | None:
     """Where the next good record with this offset or a later one starts, from `place` up to `end`; None if there is
-    none. What is short is found in windows; between them and what was found a longer one may be."""
+    none. What is short is found in windows; between them and what was found a longer one may be. `on_read` is told how
+    many octets were read each time."""
     window = WINDOW_BYTES
     found = None
     while True:
-        found_now = _sweep(fd, place, end, salt, offset, window)
+        found_now = _sweep(fd, place, end, salt, offset, window, on_read)
         if found_now is not None:
             found = found_now
             # Only what is before it matters from now on, and ends there at the latest.
@@ -46,11 +50,15 @@ def find_next_record(fd: int, place: int, end: int, salt: int, offset: int) -> i
         window *= 4
 
 
-def _sweep(fd: int, place: int, end: int, salt: int, offset: int, window: int) -> int | None:
+def _sweep(
+    fd: int, place: int, end: int, salt: int, offset: int, window: int, on_read: Callable[[int], None]
+) -> int | None:
     """Windows overlap by half, so that one of at most that length is seen wherever it is."""
     while place + RECORD_HEAD_BYTES <= end:
-        data = os.pread(fd, min(window, end - place), place)
-        at: int = find_record(data, 0, len(data), salt, offset)
+        # Sectors that cannot be read are zeros, which are no record.
+        data = bytes(read_around(fd, min(window, end - place), place)[0])
+        on_read(len(data))
+        at: int = RecordSearch(data, salt).find(0, offset)
         if at >= 0:
             return place + at
         if len(data) < window:

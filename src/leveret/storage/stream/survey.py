@@ -9,36 +9,28 @@ only tells it. Reads in windows. Blocks."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from leveret.core.stream.scan import StreamScan
 from leveret.core.stream.segment import StreamSegment
 from leveret.core.stream.tracking import Tracking
+from leveret.runtime.read_errors import Holes, read_around
 from leveret.storage.damage import Damage
 from leveret.storage.file_head import HEAD_BYTES
+from leveret.storage.holdings import Holdings
 from leveret.storage.layout import SEGMENT_SUFFIX
+from leveret.storage.missing import disagreement
 from leveret.storage.stream.files import StreamFiles
 from leveret.storage.stream.index import StreamIndex, read_stream_index
-from leveret.storage.stream.search import find_next_record
+from leveret.storage.stream.walk import Gap, walk
 
 WINDOW_BYTES = 4 * 1024 * 1024
 LOST_END = "the end of a stream's segment is lost"
+UNREADABLE_END = "the disk cannot read the end of a stream's segment"
 LOST_SEGMENT = "nothing in a stream's segment can be read"
 MISSING_SEGMENT = "a stream's segment is missing"
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """From `start` to `end` nothing can be read."""
-
-    start: int
-    end: int
-    # The offset that should be next.
-    missing: int
-    # Messages stand before it whose part did not end yet.
-    in_part: bool
 
 
 @dataclass(slots=True)
@@ -56,6 +48,12 @@ class FoundSegment:
     gaps: list[Gap] = field(default_factory=list)
     # Some of what is tracked stands behind its end, where nothing counts any more: only an index can keep it.
     tracks_more: bool = False
+    # What the disk cannot read of it: nothing is known of what is there, so nothing is cut or dropped for it.
+    holes: Holes = field(default_factory=list)
+
+    @property
+    def has_unreadable_end(self) -> bool:
+        return any(end > self.segment.end for _, end in self.holes)
 
     @property
     def next_offset(self) -> int:
@@ -77,18 +75,34 @@ class Step:
     # Octets that go with it; whether there is more among them than room that was reserved.
     size: int
     torn: bool
+    # The disk cannot read some of it: the file is put aside, not deleted.
+    unreadable: bool = False
 
 
 class StreamSurvey:
-    """One look at a stream's files. `run` first; the rest is what it found."""
+    """One look at a stream's files. `run` first; the rest is what it found. `log_next` is the sequence that the node's
+    log goes on with, 0 if that is not known: then every whole part counts."""
 
-    def __init__(self, files: StreamFiles, stream_id: int) -> None:
+    def __init__(
+        self,
+        files: StreamFiles,
+        stream_id: int,
+        log_next: int,
+        holdings: Holdings,
+        missing: Iterable[Damage] = (),
+    ) -> None:
+        """`missing` is what the manifest has and the directory has not, as it is told elsewhere."""
         self._files = files
         self._id = stream_id
+        self._log_next = log_next
+        self._missing = {damage.path for damage in missing}
+        # What an earlier start has told.
+        self._missing |= {files.segment_path(stream_id, n) for n, held in holdings.of(stream_id).items() if held.lost}
         # What counts, from the oldest to the newest.
         self.found: list[FoundSegment] = []
-        # All before this offset was synced, as far as the files say.
-        self.synced = 0
+        # All before this offset was synced, as far as the files and the manifest say.
+        self.synced = holdings.synced.get(stream_id, 0)
+        self._held = holdings.of(stream_id)
         # The last segment is not to be written to: something at its end is lost.
         self.fresh = False
         self._end_told = False
@@ -112,10 +126,16 @@ class StreamSurvey:
         evidence = [found.index.next_offset for found in self.found if found.index is not None]
         evidence += [found.scan.synced_offset for found in self.found if found.scan is not None]
         evidence += self._read_lone(paths[-1][0] if paths else 0)
-        self.synced = max(evidence, default=0)
+        self.synced = max([self.synced, *evidence])
+        if any(int(path.stem) > (paths[-1][0] if paths else 0) for path in self._missing):
+            self._end_told = True
         self._drop_empty()
         self._judge_all()
+        self._drop_unfinished()
         self._drop_empty()
+        self._compare()
+        # Told already, with what they held.
+        self.damages = [damage for damage in self.damages if damage.path not in self._missing]
 
     # ---- reading
 
@@ -154,10 +174,10 @@ class StreamSurvey:
             segment.last_stamp = index.last_stamp
             segment.end = found.start = index.end
             found.tracking.read(index.tracked, 0, len(index.tracked), True)
-            found.scan = StreamScan(segment, found.tracking, index.next_offset)
+            found.scan = StreamScan(segment, found.tracking, index.next_offset, self._log_next)
         else:
-            found.scan = StreamScan(segment, found.tracking, None)
-        found.gaps = walk(found.scan, size)
+            found.scan = StreamScan(segment, found.tracking, None, self._log_next)
+        found.gaps = walk(found.scan, size, holes=found.holes)
         return found
 
     # ---- judging
@@ -176,7 +196,8 @@ class StreamSurvey:
             # The start of a segment goes on where the one before it ended.
             missing = max(gap.missing, self.found[i - 1].next_offset) if i > 0 else gap.missing
             # What ends a part is synced with its last message, not later.
-            if missing > self.synced or (missing == self.synced and not gap.in_part):
+            may_be_torn = not gap.unreadable and not gap.misshapen
+            if may_be_torn and (missing > self.synced or (missing == self.synced and not gap.in_part)):
                 self._cut(i, gap.start)
                 if found.next_offset == self.synced and i == len(self.found) - 1:
                     # No message is missing: how far consumers had come is good all the same.
@@ -185,6 +206,11 @@ class StreamSurvey:
                 return False
             what = f"messages of a stream are lost from offset {missing} on"
             self._damage(found, gap.start, gap.end - gap.start, what)
+        if found.has_unreadable_end:
+            # Nobody knows how many are there; none of them is cut off, and nothing is written behind them.
+            self.fresh = self.fresh or i == len(self.found) - 1
+            self._damage(found, found.segment.end, max(found.size - found.segment.end, 1), UNREADABLE_END)
+            return True
         return self._judge_last(i, found) if i == len(self.found) - 1 else self._judge_end(i, found)
 
     def _judge_last(self, i: int, found: FoundSegment) -> bool:
@@ -220,6 +246,30 @@ class StreamSurvey:
             self._damage(found, found.segment.end, max(found.size - found.segment.end, 1), LOST_END)
         return True
 
+    def _drop_unfinished(self) -> None:
+        """A batch counts as a whole: what it has of the stream does not without what it has in the node's log, which is
+        written behind it, nor without its own end in the next segment. Nobody was told of any of it."""
+        while self.found:
+            last = self.found[-1]
+            scan = last.scan
+            if scan is None or not scan.unfinished or scan.finished_offset < self.synced:
+                return
+            if scan.finished_end > HEAD_BYTES:
+                self._cut(len(self.found) - 1, scan.finished_end)
+                return
+            # None of the segment is older than the batch.
+            self._discard([self.found.pop()])
+
+    def _compare(self) -> None:
+        """What has neither lost its end nor a message must be what was sealed."""
+        for found in self.found:
+            # What an earlier start has reported as lost counts in the index.
+            last = found.index.next_offset if found.index is not None and found.index.sealed else found.next_offset
+            held = self._held.get(found.segment.number)
+            what = disagreement(self._id, held, found.segment.first_offset, last)
+            if what is not None and not found.segment.damaged:
+                self._damage(found, 0, max(found.size, 1), what)
+
     def _damage(self, found: FoundSegment, place: int, size: int, what: str) -> None:
         found.segment.damaged = True
         self.damages.append(Damage(found.path, place, size, what))
@@ -240,7 +290,7 @@ class StreamSurvey:
 
     def _discard(self, founds: list[FoundSegment]) -> None:
         for found in reversed(founds):
-            self.steps.append(Step(found.path, None, found.size, not found.is_empty))
+            self.steps.append(Step(found.path, None, found.size, not found.is_empty, bool(found.holes)))
 
     def _drop_empty(self) -> None:
         """A segment without a record is lost if it is known to have had something; else it was made and not used, or
@@ -250,7 +300,7 @@ class StreamSurvey:
             if not found.is_empty:
                 kept.append(found)
                 continue
-            if self.synced <= (kept[-1].next_offset if kept else 0):
+            if not found.holes and self.synced <= (kept[-1].next_offset if kept else 0):
                 self._discard(self.found[i:])
                 break
             if len(self.found) == 1:
@@ -266,42 +316,14 @@ class StreamSurvey:
             kept[-1] = self._scan(last.segment.number, last.path, last.index.end if last.index else 0, None)
 
 
-def walk(scan: StreamScan, end: int, on_read: Callable[[int], None] = lambda _size: None) -> list[Gap]:
-    """Reads the scan's segment from where it stands up to `end`, a window at a time; what cannot be read in between.
-    `on_read` is told how many octets were done with."""
-    segment = scan.segment
-    gaps = []
-    window = WINDOW_BYTES
-    fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        while segment.end < end:
-            before = segment.end
-            data = os.pread(fd, min(window, end - before), before)
-            if scan.run(data) > 0:
-                window = WINDOW_BYTES
-                on_read(segment.end - before)
-                continue
-            length = int.from_bytes(data[4:8], "big")
-            if window < length <= end - before:
-                window = length + 8
-                continue
-            place = find_next_record(fd, before + 8, end, segment.salt, scan.next_offset)
-            if place is None:
-                break
-            gaps.append(Gap(before, place, scan.next_offset, scan.part_end < before))
-            on_read(place - before)
-            segment.end = place
-            scan.expect_anything()
-    finally:
-        os.close(fd)
-    return gaps
-
-
 def _is_torn(path: Path, end: int) -> bool:
     """Whether there is more behind it than room that was reserved."""
-    with path.open("rb") as file:
-        file.seek(end)
-        while data := file.read(WINDOW_BYTES):
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        while data := read_around(fd, WINDOW_BYTES, end)[0]:
             if data.strip(b"\0"):
                 return True
+            end += len(data)
+    finally:
+        os.close(fd)
     return False

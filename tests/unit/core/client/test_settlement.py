@@ -1,4 +1,4 @@
-"""What a lane knows of the settlement of deliveries, beside a model that keeps every tag."""
+"""What a channel codec knows of the settlement of deliveries, beside a model that keeps every tag."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leveret.core.client.channel_codec import ChannelCodec, DeliveryBuffer
 from leveret.core.client.delivery import Delivery
-from leveret.core.client.lane import Lane, Sink
 from leveret.core.client.reader import Reader
-from leveret.core.outbox import Outbox
+from leveret.core.codec.write_buffer import WriteBuffer
 from leveret.errors import AlreadySettled, StaleDelivery
 
 TAG = b"tag"
@@ -28,16 +28,16 @@ def deliver(tag: int, body: bytes = b"x", redelivered: bool = False) -> bytes:
 
 
 class Scene:
-    def __init__(self, **sink: Any) -> None:
-        self.outbox = Outbox([], [])
-        self.lane = Lane(1, self.outbox, 100_000)
-        self.lane.kick = lambda: None
-        self.sink = Sink(TAG)
-        for name, value in sink.items():
-            setattr(self.sink, name, value)
-        self.lane.sinks[TAG] = self.sink
+    def __init__(self, **delivery_buffer: Any) -> None:
+        self.write_buffer = WriteBuffer([], [])
+        self.codec = ChannelCodec(1, self.write_buffer, 100_000)
+        self.codec.kick = lambda: None
+        self.delivery_buffer = DeliveryBuffer(TAG)
+        for name, value in delivery_buffer.items():
+            setattr(self.delivery_buffer, name, value)
+        self.codec.delivery_buffers[TAG] = self.delivery_buffer
         self.reader = Reader(131072)
-        self.reader.add_lane(self.lane)
+        self.reader.add_lane(self.codec)
 
     def receive(self, *octets: bytes) -> None:
         data = bytearray(b"".join(octets))
@@ -45,12 +45,12 @@ class Scene:
 
     def taken(self, count: int) -> list[Delivery]:
         self.receive(*(deliver(tag) for tag in range(1, count + 1)))
-        return [self.sink.take() for _ in range(count)]
+        return [self.delivery_buffer.take() for _ in range(count)]
 
     def written(self) -> list[tuple[int, int, int]]:
         """(method, tag, bits) of the settlements that were written."""
-        octets = b"".join(bytes(view) for view in self.outbox.views(1000))
-        self.outbox.sent(len(octets))
+        octets = b"".join(bytes(view) for view in self.write_buffer.views(1000))
+        self.write_buffer.sent(len(octets))
         pieces = [octets[at : at + 21] for at in range(0, len(octets), 21)]
         return [
             (int.from_bytes(piece[7:11], "big"), int.from_bytes(piece[11:19], "big"), piece[19]) for piece in pieces
@@ -85,10 +85,10 @@ def test_counts_are_those_of_a_model(data: st.DataObject) -> None:
             acked += len(settled)
         else:
             nacked += len(settled)
-        assert scene.lane.unsettled_count == len(open_tags)
-        assert (scene.lane.acked_total, scene.lane.nacked_total) == (acked, nacked)
+        assert scene.codec.unsettled_count == len(open_tags)
+        assert (scene.codec.acked_total, scene.codec.nacked_total) == (acked, nacked)
         for upto in range(count + 1):
-            assert scene.lane.unsettled_upto(upto) == sum(other <= upto for other in open_tags)
+            assert scene.codec.unsettled_upto(upto) == sum(other <= upto for other in open_tags)
         assert [one.is_settled for one in deliveries] == [tag not in open_tags for tag in range(1, count + 1)]
 
 
@@ -108,7 +108,7 @@ def test_a_lane_that_is_gone() -> None:
     scene = Scene()
     one, two = scene.taken(2)
     one.ack()
-    scene.lane.is_open = False
+    scene.codec.is_open = False
     assert two.is_stale and not two.is_settled
     with pytest.raises(StaleDelivery):
         two.ack()
@@ -122,23 +122,27 @@ def test_what_needs_no_word() -> None:
     assert one.is_settled
     with pytest.raises(AlreadySettled):
         one.ack()
-    assert (scene.lane.unsettled_count, scene.lane.acked_total, scene.lane.nacked_total) == (0, 0, 0)
+    assert (scene.codec.unsettled_count, scene.codec.acked_total, scene.codec.nacked_total) == (0, 0, 0)
 
 
 def test_what_a_sink_counts() -> None:
     scene = Scene(counts_bytes=True)
     scene.receive(deliver(1, b"abc"), deliver(2, b"defgh", redelivered=True))
-    assert (scene.sink.received_total, scene.sink.redelivered_total, scene.sink.waiting_bytes) == (2, 1, 8)
-    first = scene.sink.take()
-    assert (first.body, scene.sink.waiting_bytes) == (b"abc", 5)
-    assert scene.sink.take().redelivered
-    assert scene.sink.take() is None
-    assert scene.sink.waiting_bytes == 0
+    assert (
+        scene.delivery_buffer.received_total,
+        scene.delivery_buffer.redelivered_total,
+        scene.delivery_buffer.waiting_bytes,
+    ) == (2, 1, 8)
+    first = scene.delivery_buffer.take()
+    assert (first.body, scene.delivery_buffer.waiting_bytes) == (b"abc", 5)
+    assert scene.delivery_buffer.take().redelivered
+    assert scene.delivery_buffer.take() is None
+    assert scene.delivery_buffer.waiting_bytes == 0
 
 
 def test_what_comes_for_nobody_is_not_settled() -> None:
     scene = Scene()
     scene.receive(deliver(1))
-    scene.lane.sinks.clear()
+    scene.codec.delivery_buffers.clear()
     scene.receive(deliver(2))
-    assert scene.lane.unsettled_count == 2
+    assert scene.codec.unsettled_count == 2

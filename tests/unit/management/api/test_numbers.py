@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from leveret.broker.statistics.series import Level, Series, Shape
 from leveret.management.api.numbers import LENGTHS, MESSAGE_RATES, detailed, idle_since, message_stats, moves, span
-from leveret.management.http.ask import Ask
 from leveret.management.http.errors import HttpError
+from leveret.management.http.request import Request
+from leveret.operations.statistics.series import Level, Series, Shape
 
 SHAPE = Shape(("publish",), (), (Level(1, 4),), {})
 
@@ -28,10 +28,10 @@ class Statistics:
         return {"rate": 1.5}
 
 
-def ask(statistics: Statistics, **query: str) -> Ask:
+def ask(statistics: Statistics, **query: str) -> Request:
     clock = SimpleNamespace(now_ms=lambda: 1_000_000)
     services = SimpleNamespace(statistics=statistics, broker=SimpleNamespace(clock=clock))
-    return Ask(cast(Any, services), cast(Any, None), "", "GET", {}, query)
+    return Request(cast(Any, services), cast(Any, None), "", "GET", {}, query)
 
 
 def moving(changed_at: int = 199) -> Any:

@@ -5,14 +5,17 @@ from dataclasses import dataclass, field
 from prometheus_client.parser import text_string_to_metric_families
 
 from leveret.broker.broker import Broker
-from leveret.broker.statistics.statistics import Statistics
 from leveret.catalog import commands
 from leveret.catalog.records import QueueRecord
-from leveret.core.field_types import Timestamp
-from leveret.core.message import new_message
-from leveret.core.properties import encode_properties, parse_properties
+from leveret.core.codec.field_types import Timestamp
+from leveret.core.codec.message import new_message
+from leveret.core.codec.properties import encode_properties, parse_properties
+from leveret.management.http.budget import Budget
 from leveret.management.metrics.scraper import Scraper, Wanted
 from leveret.management.metrics.source import Identity, Source
+from leveret.operations.reprocess.reprocessor import Reprocessor
+from leveret.operations.statistics.statistics import Statistics
+from leveret.operations.webhooks.webhooks import Webhooks
 from leveret.runtime.clock import Clock
 from leveret.runtime.dice import Dice
 
@@ -25,6 +28,9 @@ class Room:
     memory_watermark_bytes: int = 5000
     disk_free_bytes: int | None = 70
     disk_free_bytes_min: int = 7
+    memory_alarms_averted_total: int = 3
+    returned_bytes_total: int = 4000
+    collections_total: int = 2
 
 
 @dataclass
@@ -40,12 +46,16 @@ class Scene:
             identity=Identity("leveret@here", "test", "an id", "1.2.3"),
             started_at=self.broker.clock.wall() - 60,
             watched=lambda: self.room,
-            replayed=lambda: 4,
+            reprocessor=Reprocessor(self.broker),
+            webhooks=Webhooks(self.broker.dice.name, self.broker.clock.wall),
+            http_budgets={"http_bodies": Budget("bodies", "management.bodies_bytes_max", 1_000_000)},
         )
+        self.source.reprocessor.moved_total = 4
         self.scraper = Scraper(self.source)
 
-    def declare(self, name: str, vhost: str = "/") -> None:
-        self.broker.apply(commands.DeclareQueue(QueueRecord(vhost, name, "classic", False, False, 0, {}, 0)))
+    def declare(self, name: str, vhost: str = "/", arguments: dict[str, object] | None = None) -> None:
+        record = QueueRecord(vhost, name, "classic", False, False, 0, arguments or {}, 0)
+        self.broker.apply(commands.DeclareQueue(record))
 
     def publish(self, queue: str, body: bytes = b"hello", age_ms: int = 0, timestamp: int | None = None) -> None:
         self.broker.tick()

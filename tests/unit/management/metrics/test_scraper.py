@@ -38,6 +38,25 @@ def test_queues_are_added_up() -> None:
     assert not any(label == "queue" for _, labels in samples for label, _ in labels)
 
 
+class Closable:
+    name, user = "a connection", "ann"
+
+    def close_by_broker(self, code: int, text: str) -> None: ...
+
+
+def test_budgets_show_what_is_used_and_how_often_there_was_no_room() -> None:
+    scene = Scene()
+    account = scene.broker.limits.unfinished.open_account(Closable())
+    account.take(5000)
+    bodies = scene.source.http_budgets["http_bodies"]
+    bodies.add("ann", 700)
+    bodies.refused_total += 2
+    samples = run(scene.samples())
+    assert value(samples, "leveret_budget_used_bytes", budget="unfinished_messages") == 5000
+    assert value(samples, "leveret_budget_used_bytes", budget="http_bodies") == 700
+    assert value(samples, "leveret_budget_refused_total", budget="http_bodies") == 2
+
+
 def test_the_oldest_message_counts() -> None:
     scene = Scene()
     for name, age_ms in (("young", 1_000), ("old", 90_000), ("middle", 5_000)):
@@ -206,9 +225,11 @@ def test_what_is_not_known_is_not_there() -> None:
 def test_what_others_count() -> None:
     scene = Scene()
     object.__setattr__(scene.source, "http_leases", lambda: 3)
+    object.__setattr__(scene.source, "http_sessions", lambda: 2)
     object.__setattr__(scene.source, "certificates", lambda: [ServedCertificate("server.pem", 2e9)])
     samples = run(scene.samples())
     assert value(samples, "leveret_http_leases") == 3
+    assert value(samples, "leveret_http_sessions") == 2
     assert value(samples, "leveret_replay_messages_total") == 4
     assert value(samples, "leveret_tls_certificate_expiry_timestamp_seconds", certificate="server.pem") == 2e9
 
@@ -261,3 +282,15 @@ def test_ten_thousand_queues_do_not_stop_the_loop(monkeypatch: pytest.MonkeyPatc
         # One in a hundred may have met the garbage collector.
         assert sorted(TimedSlice.slices)[int(len(TimedSlice.slices) * 0.9)] < 0.010
     assert text.count("\n") > 200_000
+
+
+def test_a_queue_of_dead_letters_is_told_by_source() -> None:
+    scene = Scene()
+    scene.declare("orders.dead")
+    scene.declare("orders", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "orders.dead"})
+    labels = {"vhost": "/", "queue": "orders.dead", "source": "orders"}
+    family, name = frozenset({"dead_letter_metrics"}), "leveret_detailed_dead_letter_queue_messages"
+    assert value(run(scene.samples("detailed", families=family)), name, **labels) == 0
+    scene.publish("orders.dead")
+    assert value(run(scene.samples("detailed", families=family)), name, **labels) == 1
+    assert name not in names(run(scene.samples("detailed", families=family, queues=frozenset({"orders"}))))

@@ -15,6 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from leveret.management.metrics import server as server_module
 from leveret.management.metrics.server import MetricsServer
+from leveret.runtime.descriptors import Share
 from tests.unit.management.metrics.scene import Scene, names, samples_of
 
 Visit = Callable[[aiohttp.ClientSession, str], Coroutine[Any, Any, None]]
@@ -25,10 +26,12 @@ def serve(visit: Visit, scene: Scene | None = None) -> None:
 
     async def run() -> None:
         server = MetricsServer((scene or Scene()).source)
-        await server.start("127.0.0.1", 0)
+        listening = socket.create_server(("127.0.0.1", 0))
+        await server.start_on(listening, Share("metrics", 200))
+        port = listening.getsockname()[1]
         try:
             async with aiohttp.ClientSession(auto_decompress=False, skip_auto_headers=("Accept-Encoding",)) as client:
-                await visit(client, f"http://127.0.0.1:{server.port}")
+                await visit(client, f"http://127.0.0.1:{port}")
         finally:
             await server.stop()
 
@@ -116,7 +119,7 @@ def test_an_error_is_answered_as_one(caplog: pytest.LogCaptureFixture) -> None:
     def broken() -> int:
         raise RuntimeError("cannot count")
 
-    object.__setattr__(scene.source, "replayed", broken)
+    object.__setattr__(scene.source, "http_leases", broken)
 
     # Errors come before anything was sent only if little was written before them.
     async def visit(client: aiohttp.ClientSession, url: str) -> None:
@@ -156,31 +159,6 @@ def test_whoever_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
     serve(visit, scene)
 
 
-def test_a_port_that_is_taken() -> None:
-    async def run() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            server = MetricsServer(Scene().source)
-            with pytest.raises(OSError):
-                await server.start("127.0.0.1", taken.getsockname()[1])
-            # And nothing is left of it: it can be started elsewhere.
-            await server.start("127.0.0.1", 0)
-            await server.stop()
-            await server.stop()
-
-    asyncio.run(run())
-
-
-def test_a_socket_that_is_bound_already() -> None:
-    async def run() -> None:
-        listening = socket.create_server(("127.0.0.1", 0))
-        server = MetricsServer(Scene().source)
-        await server.start_on(listening)
-        assert server.port == listening.getsockname()[1]
-        await server.stop()
-
-    asyncio.run(run())
-
-
 def test_with_tls() -> None:
     authority = trustme.CA()
     ours, theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
@@ -189,11 +167,13 @@ def test_with_tls() -> None:
 
     async def run() -> None:
         server = MetricsServer(Scene().source)
-        await server.start("127.0.0.1", 0, ours)
+        listening = socket.create_server(("127.0.0.1", 0))
+        await server.start_on(listening, Share("metrics", 200), ours)
+        port = listening.getsockname()[1]
         try:
             async with (
                 aiohttp.ClientSession() as client,
-                client.get(f"https://127.0.0.1:{server.port}/metrics", ssl=theirs) as answer,
+                client.get(f"https://127.0.0.1:{port}/metrics", ssl=theirs) as answer,
             ):
                 assert "rabbitmq_queues" in names(samples_of(await answer.text()))
         finally:

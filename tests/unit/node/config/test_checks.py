@@ -21,10 +21,27 @@ TOKENS = {"auth.tokens.enabled": True, "auth.tokens.audience": "leveret", "auth.
         ({"cluster_name": ""}, ["cluster_name is empty"]),
         ({"cluster_name": "ä" * 128}, ["cluster_name is longer than 255 bytes"]),
         ({"listen.socket": "/" + "x" * 107}, ["listen.socket has 108 bytes; a socket's path has at most 107"]),
+        (
+            {"listen.proxy_networks": ["10.0.0.0/28", "proxy", "10.0.0.1/28"]},
+            [
+                "listen.proxy_networks has 'proxy', which is no network such as 10.0.0.0/28: 'proxy' does not appear "
+                "to be an IPv4 or IPv6 network",
+                "listen.proxy_networks has '10.0.0.1/28', which is no network such as 10.0.0.0/28: 10.0.0.1/28 has "
+                "host bits set",
+            ],
+        ),
         ({"listen.metrics_port": 5672}, ["listen.metrics_port is 5672, which is also listen.port"]),
         (
             {"listen.stream_tls_port": 15672, **CERTIFICATE},
             ["listen.management_port is 15672, which is also listen.stream_tls_port"],
+        ),
+        (
+            {"listen.port": "off", "listen.stream_port": "off"},
+            ['listen.port is "off", and so are all other ports for clients; nobody could connect'],
+        ),
+        (
+            {"listen.management_host": "0.0.0.0", "listen.management_port": 5672},
+            ["listen.management_port is 5672, which is also listen.port"],
         ),
         (
             {"listen.tls_port": 5671, "listen.management_tls": True},
@@ -92,3 +109,18 @@ def test_what_does_not_fit_is_refused(settings: dict[str, Any], problems: list[s
 )
 def test_what_fits_is_taken(settings: dict[str, Any]) -> None:
     load_settings(None, settings)
+
+
+def test_one_port_may_be_open_on_two_addresses() -> None:
+    chosen = {"listen.metrics_host": "127.0.0.2", "listen.metrics_port": 15672, "listen.management_port": 15672}
+    listen = load_settings(None, chosen).listen
+    assert (listen.door("management_"), listen.door("metrics_")) == (("127.0.0.1", 15672), ("127.0.0.2", 15672))
+
+
+def test_nothing_follows_a_port_that_is_off() -> None:
+    chosen = {"listen.port": "off", "listen.tls_port": 5671, **CERTIFICATE}
+    listen = load_settings(None, chosen).listen
+    assert listen.door("") is None and listen.door("tls_") == ("127.0.0.1", 5671)
+    assert [listen.door(name) for name in ("stream_", "management_", "metrics_")] == [
+        ("127.0.0.1", port) for port in (5552, 15672, 15692)
+    ]

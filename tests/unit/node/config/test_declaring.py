@@ -8,6 +8,9 @@ import msgspec
 import pytest
 
 from leveret.catalog.arguments import DURATION_MS_MAX
+from leveret.management import services
+from leveret.management.http import connection_limits as guard
+from leveret.management.http.places import CONNECTIONS_PER_ADDRESS_MAX
 from leveret.management.services import LARGE_BODY_BYTES_MAX, SMALL_BODY_BYTES_MAX
 from leveret.node.config.declaring import PortOrOff, declarations, kind_text, section_names
 from leveret.node.config.network import ACK_TIMEOUT_MS_MAX
@@ -51,6 +54,11 @@ def test_defaults_are_those_of_the_rooms_that_use_them() -> None:
     assert ACK_TIMEOUT_MS_MAX == DURATION_MS_MAX
     assert settings.management.body_bytes_max == LARGE_BODY_BYTES_MAX
     assert settings.management.small_body_bytes_max == SMALL_BODY_BYTES_MAX
+    assert settings.management.bodies_bytes_max == services.BODIES_BYTES_MAX
+    assert settings.management.answers_bytes_max == services.ANSWERS_BYTES_MAX
+    assert settings.management.write_deadline_s == services.WRITE_DEADLINE_S
+    assert settings.management.header_deadline_s == guard.HEADER_DEADLINE_S
+    assert settings.management.connections_per_address_max == CONNECTIONS_PER_ADDRESS_MAX
 
 
 def test_every_default_is_a_value_that_would_be_taken() -> None:

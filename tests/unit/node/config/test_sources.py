@@ -83,7 +83,7 @@ def test_every_problem_of_every_source_is_told_with_its_place(system: Path) -> N
         f"{system}: limits.frame_max is 12; it must be a whole number from 8192 to 16777216",
         f"{part}: storage.sync is 1; it must be true or false",
         "LEVERET__LIMITS__HEARTBEAT_S: limits.heartbeat_s is 'often'; it must be a whole number from 0 to 65535",
-        "--port: listen.port is 70000; a port is 0 to 65535, 0 for any free one",
+        '--port: listen.port is 70000; a port is 0 to 65535, 0 for any free one, or "off"',
         f'{system}: listen.host is empty; say "0.0.0.0" or "::" to listen on every address',
     ]
 
@@ -187,6 +187,50 @@ def test_a_later_secret_wins_over_an_earlier_file_and_the_reverse(system: Path, 
     assert password(by_file, LEVERET__AUTH__DEFAULT_PASSWORD="said") == "said"
     plain = '[auth]\ndefault_password = "written"\n'
     assert password(plain, LEVERET__AUTH__DEFAULT_PASSWORD_FILE=f"{tmp_path}/password") == "filed"
+
+
+def test_a_secret_comes_from_a_command(system: Path, tmp_path: Path) -> None:
+    def password(text: str, **environment: str) -> str:
+        write(system, text)
+        return load(None, {}, environment).settings.auth.default_password.reveal()
+
+    assert password('[auth]\ndefault_password_command = ["/bin/echo", "hush  hush"]\n') == "hush  hush"
+    words = {"LEVERET__AUTH__DEFAULT_PASSWORD_COMMAND": "/bin/echo 'two words'"}
+    assert password("", **words) == "two words"
+    assert password("", LEVERET__AUTH__DEFAULT_PASSWORD_COMMAND='["/bin/echo", "a list"]') == "a list"
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ('["/bin/sh", "-c", "echo hush; exit 7"]', "'/bin/sh' ended with status 7"),
+        ('["/no/such/tool", "hush"]', "'/no/such/tool' cannot be run: No such file or directory"),
+        ('["/bin/true"]', "is what '/bin/true' prints, which is empty"),
+        ("[]", "must be a command and its arguments"),
+        ("5", "must be a command and its arguments"),
+        ('["/bin/echo", 5]', "must be a command and its arguments"),
+        ('"/bin/echo \'hush"', "must be a command and its arguments"),
+    ],
+)
+def test_a_command_that_is_no_good_is_refused(system: Path, command: str, text: str) -> None:
+    write(system, f"[tls]\nkey_password_command = {command}\n")
+    (problem,) = refusal()
+    assert text in problem and "tls.key_password_command" in problem
+    assert "hush" not in problem
+
+
+def test_a_file_that_is_swapped_as_kubernetes_does_is_read_anew(tmp_path: Path) -> None:
+    """The file is a link into ..data, which is a link to a directory, and that link is replaced."""
+    for day, text in (("..monday", "first"), ("..tuesday", "second")):
+        (tmp_path / day).mkdir()
+        (tmp_path / day / "password").write_text(text)
+    (tmp_path / "..data").symlink_to("..monday")
+    (tmp_path / "password").symlink_to("..data/password")
+    variables = {"LEVERET__AUTH__DEFAULT_PASSWORD_FILE": str(tmp_path / "password")}
+    assert load(None, {}, variables).settings.auth.default_password.reveal() == "first"
+    (tmp_path / "..data_tmp").symlink_to("..tuesday")
+    (tmp_path / "..data_tmp").rename(tmp_path / "..data")
+    assert load(None, {}, variables).settings.auth.default_password.reveal() == "second"
 
 
 def test_a_secret_and_its_file_in_one_place_are_refused(system: Path) -> None:

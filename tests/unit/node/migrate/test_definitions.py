@@ -48,7 +48,7 @@ def test_what_we_have_stays_as_it_is() -> None:
                 "name": "p",
                 "pattern": "^q",
                 "apply-to": "queues",
-                "definition": {"max-length": 5, "ha-mode": "all"},
+                "definition": {"max-length": 5},
                 "priority": 1,
             }
         ],
@@ -135,8 +135,8 @@ def test_a_policy_loses_keys_that_nobody_knows() -> None:
     policy = {"vhost": "/", "name": "p", "pattern": ".*", "apply-to": "all", "priority": 0}
     made, told = adapted(
         policies=[
-            {**policy, "definition": {"federation-upstream-set": "all", "max-length": 3}},
-            {**policy, "name": "only", "definition": {"federation-upstream-set": "all"}},
+            {**policy, "definition": {"herring": "all", "max-length": 3}},
+            {**policy, "name": "only", "definition": {"herring": "all"}},
             {**policy, "name": "bad", "definition": {"max-length": "many"}},
         ]
     )
@@ -148,6 +148,15 @@ def test_a_policy_loses_keys_that_nobody_knows() -> None:
     ]
 
 
+def test_a_policy_with_mirroring_keeps_its_place_and_is_said_to_have_no_effect() -> None:
+    policy = {"vhost": "/", "name": "p", "pattern": ".*", "apply-to": "all", "priority": 0}
+    given = {**policy, "definition": {"ha-mode": "all"}}
+    made, told = adapted(policies=[given])
+    assert made["policies"] == [given]
+    text = "kept, but there are no mirrored queues: ha-mode would have no effect"
+    assert told == [(UNSUPPORTED, "policy 'p' in vhost '/'", text)]
+
+
 def test_operators_policies_are_judged_too() -> None:
     value = {"pattern": ".*", "apply-to": "queues", "priority": 0, "definition": {"max-length": 3, "herring": 1}}
     parameter = {"component": "operator_policy", "vhost": "/", "name": "op", "value": value}
@@ -156,16 +165,29 @@ def test_operators_policies_are_judged_too() -> None:
     assert told[0][:2] == (CHANGED, "operator_policy 'op' in vhost '/'")
 
 
-def test_shovels_are_kept_and_said_to_sleep_without_their_passwords() -> None:
-    shovel = {"component": "shovel", "vhost": "/", "name": "s", "value": {"src-uri": "amqp://u:canary@h"}}
-    made, told = adapted(parameters=[shovel], global_parameters=[{"name": "internal_cluster_id", "value": "x"}])
-    assert made == {"parameters": [shovel], "global_parameters": []}
-    assert [verdict for verdict, _, _ in told] == [UNSUPPORTED, IGNORED]
+def test_shovels_are_kept_and_said_to_run_and_bad_ones_left_out_without_their_passwords() -> None:
+    uri = "amqp://u:canary@h"
+    value = {"src-uri": uri, "src-queue": "a", "dest-uri": uri, "dest-queue": "b"}
+    good = {"component": "shovel", "vhost": "/", "name": "s", "value": value}
+    amqp10 = {**good, "name": "ten", "value": {**value, "src-protocol": "amqp10", "src-address": uri}}
+    upstream = {"component": "federation-upstream", "vhost": "/", "name": "u", "value": {"uri": uri}}
+    parameters = [good, amqp10, upstream]
+    made, told = adapted(parameters=parameters, global_parameters=[{"name": "internal_cluster_id", "value": "x"}])
+    assert made == {"parameters": [good, upstream], "global_parameters": []}
+    assert [verdict for verdict, _, _ in told] == [CHANGED, UNSUPPORTED, IGNORED]
+    assert "amqp10" in told[1][2]
     assert "canary" not in str(told)
 
 
+def test_policies_of_federation_are_kept() -> None:
+    policy = {"vhost": "/", "name": "p", "pattern": ".*", "apply-to": "all", "priority": 0}
+    given = {**policy, "definition": {"federation-upstream-set": "all"}}
+    made, told = adapted(policies=[given])
+    assert (made["policies"], told) == ([given], [])
+
+
 def test_a_pattern_that_cannot_be_used_is_left_out() -> None:
-    permission = {"user": "u", "vhost": "/", "configure": "(a+)+", "write": "", "read": ""}
+    permission = {"user": "u", "vhost": "/", "configure": "^(?!a)", "write": "", "read": ""}
     made, told = adapted(permissions=[permission])
     assert made["permissions"] == []
     assert told[0][1] == "permission of 'u' in vhost '/'"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from leveret.broker.statistics.totals import STREAM_TYPE, Totals
+from leveret.operations.statistics.totals import STREAM_TYPE, Totals
 from leveret.testing import Broker
 from leveret.wire import stream_commands as commands
 from leveret.wire.stream_codes import Code, OffsetType

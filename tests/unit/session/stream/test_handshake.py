@@ -8,15 +8,18 @@ from contextlib import contextmanager
 
 import pytest
 
+from leveret import __version__
+from leveret.broker.product_name import RABBITMQ_VERSION
 from leveret.catalog import commands as changes
 from leveret.catalog.records import User, Vhost
-from leveret.core.tables import encode_table
+from leveret.core.codec.tables import encode_table
 from leveret.testing import Broker
 from leveret.wire import stream_commands as commands
 from leveret.wire.limits import STREAM_FRAME_MAX, STREAM_FRAME_MAX_BEFORE_AUTHENTICATION
-from leveret.wire.stream_codes import Code, Key
+from leveret.wire.stream_codes import Code
 from leveret.wire.stream_commands import Command
 from tests.conformance.raw_stream_client import RawStreamClient
+from tests.unit.session.stream.scene import eventually
 
 
 @contextmanager
@@ -35,8 +38,8 @@ def test_the_whole_handshake(broker: Broker) -> None:
     with stranger(broker) as client:
         properties = client.do(commands.PeerProperties, {"product": "test"}).properties
         # Clients of RabbitMQ look at these two before they use what newer versions have.
-        assert (properties["product"], properties["version"]) == ("RabbitMQ", "3.13.0")
-        assert (properties["broker"], properties["cluster_name"]) == ("Leveret", "blue")
+        assert (properties["product"], properties["version"]) == ("RabbitMQ", RABBITMQ_VERSION)
+        assert (properties["leveret_version"], properties["cluster_name"]) == (__version__, "blue")
         assert client.do(commands.SaslHandshake).mechanisms == ["PLAIN", "AMQPLAIN"]
         assert client.authenticate() == Code.OK
         assert client.receive(commands.Tune) == commands.Tune(STREAM_FRAME_MAX, 60)
@@ -71,7 +74,7 @@ def test_a_login_that_makes_no_sense_is_refused(broker: Broker, mechanism: str, 
 
 
 def test_guest_must_be_on_this_machine(monkeypatch: pytest.MonkeyPatch, broker: Broker) -> None:
-    monkeypatch.setattr("leveret.broker.login.is_loopback", lambda host: False)
+    monkeypatch.setattr("leveret.auth.login.is_loopback", lambda host: False)
     with stranger(broker) as client:
         assert client.authenticate() == Code.SASL_AUTHENTICATION_FAILURE_LOOPBACK
         assert client.is_closed()
@@ -154,15 +157,15 @@ def test_a_handshake_has_its_time() -> None:
         assert time.monotonic() - begun < 5
 
 
-@pytest.mark.parametrize(("asked", "limit"), [(2000, 2000), (0, STREAM_FRAME_MAX), (2**31, STREAM_FRAME_MAX)])
-def test_the_agreed_frame_size_holds(broker: Broker, asked: int, limit: int) -> None:
+@pytest.mark.parametrize("asked", [2000, 0, 2**31])
+def test_the_offered_frame_size_holds_whatever_the_client_asks_for(broker: Broker, asked: int) -> None:
+    limit = STREAM_FRAME_MAX
     with stranger(broker) as client:
         client.log_in(frame_max=asked)
-        if limit < 32000:
-            # A metadata query of just this size.
-            content = b"\x00\x00\x00\x01\x00\x00\x00\x01" + (limit - 14).to_bytes(2, "big")
-            client.send_frame(Key.METADATA, content + b"x" * (limit - 14))
-            assert len(client.receive(commands.MetadataResponse).streams) == 1
+        # A publish of just this size: its errors say that it was read.
+        body = limit - 9 - 12
+        client.publish(1, (7, bytes(body)))
+        assert client.receive(commands.PublishError).errors == [(7, Code.PUBLISHER_DOES_NOT_EXIST)]
         client.send_octets((limit + 1).to_bytes(4, "big") + b"\x00\x0f\x00\x01")
         close = client.receive(commands.Close)
         assert (close.code, close.reason) == (
@@ -171,6 +174,45 @@ def test_the_agreed_frame_size_holds(broker: Broker, asked: int, limit: int) -> 
         )
         client.send(commands.CloseResponse(close.correlation_id, Code.OK))
         assert client.is_closed()
+
+
+def test_the_frame_size_is_a_setting_and_an_unfinished_frame_is_counted() -> None:
+    with Broker({"limits.stream_frame_max": 10_000}) as broker, stranger(broker) as client:
+        assert client.authenticate() == Code.OK
+        assert client.receive(commands.Tune).frame_max == 10_000
+        client.send(commands.TuneResponse(0, 0))
+        client.do(commands.Open, "/")
+        client.send_octets((10_000).to_bytes(4, "big") + bytes(5000))
+
+        def held():
+            return broker.call(lambda node: node.broker.limits.unfinished.held_bytes)
+
+        eventually(lambda: held() == 5004)
+        client.socket.close()
+        eventually(lambda: held() == 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (
+            {"streams.advertised_host": "streams.example.com", "streams.advertised_port": 6000},
+            ("streams.example.com", 6000),
+        ),
+        ({"streams.advertised_port": 6000}, ("127.0.0.1", 6000)),
+        ({"streams.advertised_host": "streams.example.com"}, ("streams.example.com", None)),
+        # Of those who come by TLS.
+        ({"streams.advertised_tls_host": "tls.example.com", "streams.advertised_tls_port": 6001}, ("127.0.0.1", None)),
+    ],
+)
+def test_clients_are_told_what_is_advertised(settings: dict[str, object], told: tuple[str, int | None]) -> None:
+    with Broker(settings) as broker:
+        host, port = told[0], told[1] or broker.stream_port
+        with stranger(broker) as client:
+            found = client.do(commands.PeerProperties, {}).properties
+            assert (found["advertised_host"], found["advertised_port"]) == (host, str(port))
+            client.log_in()
+            assert client.request(commands.Metadata, ["any"]).brokers == [(0, host, port)]
 
 
 def test_passwords_are_checked_as_for_amqp(broker: Broker) -> None:

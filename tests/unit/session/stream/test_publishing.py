@@ -77,9 +77,12 @@ def test_permissions_are_those_of_amqp_and_may_change(broker: Broker) -> None:
         client.do(commands.DeclarePublisher, 1, "", "open-1")
         publish(client, 1, b"a")
         permit(broker, "ann", write="^$")
+        assert client.receive(commands.MetadataUpdate).stream == "open-1"
         client.publish(1, (5, b"b"))
-        assert client.receive(commands.PublishError) == commands.PublishError(1, [(5, Code.ACCESS_REFUSED)])
+        assert client.receive(commands.PublishError) == commands.PublishError(1, [(5, Code.PUBLISHER_DOES_NOT_EXIST)])
+        assert client.code(commands.DeclarePublisher, 1, "", "open-1") == Code.ACCESS_REFUSED
         permit(broker, "ann", write="^open")
+        client.do(commands.DeclarePublisher, 1, "", "open-1")
         publish(client, 1, b"c")
         permit(broker, "ann", read="^$")
         assert client.code(commands.QueryPublisherSequence, "me", "open-1") == Code.ACCESS_REFUSED
@@ -89,7 +92,7 @@ def test_an_alarm_holds_publishers_up_and_nobody_else(broker: Broker) -> None:
     with connected(broker) as publisher, connected(broker) as reader:
         filled(publisher, "alarmed", b"before")
         publisher.do(commands.DeclarePublisher, 1, "", "alarmed")
-        broker.raise_alarm("memory")
+        broker.raise_alarm("disk")
         try:
             assert reader.code(commands.DeclarePublisher, 1, "", "alarmed") == Code.PRECONDITION_FAILED
             # The one that tells that the client publishes is taken; nothing behind it is read.
@@ -100,9 +103,29 @@ def test_an_alarm_holds_publishers_up_and_nobody_else(broker: Broker) -> None:
             assert publisher.is_silent()
             assert reader.do(commands.StreamStats, "alarmed").statistics["committed_offset"] == 1
         finally:
-            broker.clear_alarm("memory")
+            broker.clear_alarm("disk")
         assert publisher.receive(commands.StreamStatsResponse).correlation_id == 1
         assert publisher.receive(commands.PublishConfirm).publishing_ids == [2]
+
+
+def test_memory_holds_nobody_up(broker: Broker) -> None:
+    """What is published goes to disk at once, and nothing could tell the client why it is not read."""
+    with connected(broker) as publisher:
+        filled(publisher, "small", b"before")
+        publisher.do(commands.DeclarePublisher, 1, "", "small")
+        broker.raise_alarm("memory")
+        try:
+            publish(publisher, 1, b"a")
+            publish(publisher, 1, b"b")
+            broker.raise_alarm("disk")
+            publisher.publish(1, (8, b"c"), (9, b"d"))
+            publisher.publish(1, (10, b"e"))
+            broker.clear_alarm("disk")
+            confirmed: set[int] = set()
+            while 10 not in confirmed:
+                confirmed.update(publisher.receive(commands.PublishConfirm).publishing_ids)
+        finally:
+            broker.clear_alarm("memory")
 
 
 def test_who_is_held_up_can_be_closed_and_can_leave(broker: Broker) -> None:
@@ -117,9 +140,6 @@ def test_who_is_held_up_can_be_closed_and_can_leave(broker: Broker) -> None:
                 each.receive(commands.PublishConfirm)
             leaving.close()
             broker.close_connections("maintenance")
-            close = client.receive(commands.Close)
-            assert close.reason == "maintenance"
-            client.send(commands.CloseResponse(close.correlation_id, Code.OK))
             assert client.is_closed()
             eventually(lambda: connection_count(broker) == 0)
         finally:

@@ -110,8 +110,7 @@ def test_deleted_users_and_virtual_hosts_end_connections(broker: Broker) -> None
     put_user(broker, "carl")
     with connected(broker, user="carl", password="secret") as client:
         broker.call(lambda node: node.broker.apply(changes.DeleteUser("carl")))
-        close = closed_with(client)
-        assert (close.code, close.reason) == (Code.OK, "user 'carl' is deleted")
+        assert client.is_closed()
     broker.call(lambda node: node.broker.apply(changes.PutVhost(Vhost("v"))))
     permission = Permission("guest", "v", ".*", ".*", ".*")
     broker.call(lambda node: node.broker.apply(changes.PutPermission(permission)))
@@ -120,22 +119,21 @@ def test_deleted_users_and_virtual_hosts_end_connections(broker: Broker) -> None
         assert other.code(commands.Delete, "same") == Code.STREAM_DOES_NOT_EXIST
         client.do(commands.Subscribe, 1, "same", OffsetSpec(3), 1, {})
         broker.call(lambda node: node.broker.apply(changes.DeleteVhost("v")))
-        assert closed_with(client).reason == "vhost 'v' is deleted"
+        assert client.is_closed()
 
 
 def test_an_operator_closes_connections(broker: Broker) -> None:
     with connected(broker) as client:
         broker.close_connections("maintenance")
-        close = closed_with(client)
-        assert (close.code, close.reason) == (Code.OK, "maintenance")
+        assert client.is_closed(), "without a Close command, so that clients connect again"
 
 
-def test_a_stopping_node_says_so() -> None:
+def test_a_stopping_node_closes_sockets_without_a_word() -> None:
     broker = Broker().start()
     with connected(broker) as client, RawStreamClient(broker.host, broker.stream_port) as stranger:
         filled(client, "last", b"x")
         broker.stop()
-        assert "shutdown" in client.receive(commands.Close).reason
+        assert client.is_closed()
         assert stranger.is_closed()
 
 
@@ -171,11 +169,13 @@ def test_many_commands_at_once_are_all_answered(broker: Broker) -> None:
 
 
 def test_who_does_not_read_is_not_served_without_end(broker: Broker) -> None:
-    """A subscriber with endless credit that does not read costs one outbox, and gets everything when it reads."""
+    """A subscriber with endless credit that does not read costs one write buffer, and gets everything when it reads."""
     with connected(broker) as client:
         filled(client, "unread", *[b"x" * 50000 for _ in range(100)])
         client.do(commands.Subscribe, 1, "unread", FIRST, 65535, {})
         time.sleep(0.3)
-        pending = broker.call(lambda node: max(each.outbox.pending() for each in node.broker.connections.values()))
+        pending = broker.call(
+            lambda node: max(each.write_buffer.pending() for each in node.broker.connections.values())
+        )
         assert pending < 1_000_000
         assert [client.receive_messages()[0] for _ in range(100)] == list(range(100))

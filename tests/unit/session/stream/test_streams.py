@@ -70,10 +70,18 @@ def test_bad_names_are_refused(client: RawStreamClient, name: str) -> None:
 
 def test_other_queues_are_no_streams(broker: Broker, client: RawStreamClient) -> None:
     broker.call(lambda node: node.broker.declare_durable_queue("/", "classic"))
-    assert client.code(commands.Create, "classic", {}) == Code.STREAM_ALREADY_EXISTS
+    assert client.code(commands.Create, "classic", {}) == Code.PRECONDITION_FAILED
     assert client.code(commands.Delete, "classic") == Code.STREAM_DOES_NOT_EXIST
     assert client.code(commands.StreamStats, "classic") == Code.STREAM_DOES_NOT_EXIST
     assert broker.call(lambda node: b"classic" in node.broker.vhosts["/"].queues)
+
+
+def test_a_stream_that_exists_is_created_again_only_as_it_is(client: RawStreamClient) -> None:
+    """Clients take the code for a stream that exists as a success."""
+    client.do(commands.Create, "aged", {"max-age": "1h"})
+    assert client.code(commands.Create, "aged", {"max-age": "1h"}) == Code.STREAM_ALREADY_EXISTS
+    assert client.code(commands.Create, "aged", {"max-age": "2h"}) == Code.PRECONDITION_FAILED
+    assert client.code(commands.Create, "aged", {}) == Code.PRECONDITION_FAILED
 
 
 def test_who_may_not_configure_may_not_make_nor_delete(broker: Broker, client: RawStreamClient) -> None:

@@ -130,8 +130,9 @@ class BatchMerger:
             raise OSError(f"{expected} rows of {path} were read and {found} written to {new}; the table is unchanged")
         files = [one.name for one in self._files.list(new) if one.name[0] not in "_."]
         plan = Plan(hour, names, name, files)
-        is_mine = self._files.write_new(self._plan, json.dumps(asdict(plan)))
-        assert is_mine, "a plan is done before another one is made"
+        # The job is the table's only writer.
+        assert not self._files.exists(self._plan), "a plan is done before another one is made"
+        self._files.write_over(self._plan, json.dumps(asdict(plan)))
         self._perform(plan)
         self._files.delete(self._beside)
         return True

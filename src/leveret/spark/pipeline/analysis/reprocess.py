@@ -16,7 +16,7 @@ from urllib.parse import quote
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from leveret.spark.broker import Broker
+from leveret.spark.broker_client import Broker
 from leveret.spark.errors import InvalidOption, SourceFailed
 from leveret.spark.management import get, post
 from leveret.spark.options import READ, read_options

@@ -62,12 +62,14 @@ def start_archive(
     *,
     trigger: Mapping[str, Any],
     name: str = "archive",
+    landed_before: set[int] | None = None,
 ) -> StreamingQuery:
     """Archives what `source` names: options of the connector with one of stream, superStream, streamPattern and queue.
 
     Begins with the oldest message there is, unless startingOffsets says otherwise, and goes on from its checkpoint
     after that. `name` is that of the query, its checkpoint and its group at the broker: another one for each archive
-    that runs."""
+    that runs. Batches that Spark runs again although they have landed are not read again; their numbers are added to
+    `landed_before`, for whoever compares rows with offsets."""
     given = {option.lower() for option in source}
     if "columns" in given:
         raise InvalidOption("the option columns is of no use here: the archive keeps whole messages")
@@ -80,12 +82,14 @@ def start_archive(
             defaults["startingOffsets"] = "earliest"
     options = {**source, **{option: value for option, value in defaults.items() if option.lower() not in given}}
     messages = spark.readStream.format("leveret").options(**options).load()
-    land = _lander(LakeFiles(spark), lake, from_queue)
+    land = _lander(LakeFiles(spark), lake, from_queue, set() if landed_before is None else landed_before)
     writer = messages.writeStream.foreachBatch(land).queryName(name).option("checkpointLocation", lake.checkpoint(name))
     return writer.trigger(**trigger).start()
 
 
-def _lander(files: LakeFiles, lake: Lake, from_queue: bool) -> Callable[[DataFrame, int], None]:
+def _lander(
+    files: LakeFiles, lake: Lake, from_queue: bool, landed_before: set[int]
+) -> Callable[[DataFrame, int], None]:
     landing, manifests = Landing(files, lake), Manifests(files, lake)
     # What this checkpoint has landed, the newest last. Looked for once: nobody else lands batches of it.
     landed: list[Landed] = []
@@ -100,6 +104,7 @@ def _lander(files: LakeFiles, lake: Lake, from_queue: bool) -> Callable[[DataFra
         newest = landed[-1]
         if not from_queue and batch_id <= newest.batch:
             # It has landed, and Spark did not come to write that down. A range of offsets has the same messages.
+            landed_before.add(batch_id)
             return
         rows = batch.withColumn("date", _day())
         if from_queue:

@@ -58,7 +58,8 @@ def compact(
     on_step: Callable[[str], None] | None = None,
 ) -> CompactionResult:
     """Compacts everything that has landed. `grace_s` is how long files that are replaced stay for those who read them,
-    and `on_step` hears what is done. Raises ManifestConflict if another compaction was faster; nothing is done then."""
+    and `on_step` hears what is done. Raises ManifestConflict if another compaction was faster, and LakeNotAtomic
+    where that could not be found out; nothing is done then."""
     return _Compaction(spark, lake, file_bytes, grace_s, on_step or (lambda step: None)).run()
 
 
@@ -88,6 +89,7 @@ class _Compaction:
         self._root = f"{lake.archive}/compacted"
 
     def run(self) -> CompactionResult:
+        self._files.check_writers(self._lake)
         landed = [one for job in self._landing.jobs() for one in self._landing.landed(job)]
         manifest = self._manifests.read()
         fresh = [one for one in landed if one.number > manifest.compacted(one.job).number]
@@ -142,7 +144,7 @@ class _Compaction:
                 f"compaction read {expected} messages and wrote {found} to {staging}; nothing was changed, and the "
                 "files stay to be looked at"
             )
-        self._files.write_new(f"{staging}/{FOLDERS}", json.dumps(folders))
+        self._files.write_over(f"{staging}/{FOLDERS}", json.dumps(folders))
         self._on_step("counted")
         changed = {}
         for folder in folders:
@@ -232,6 +234,7 @@ def expire(spark: SparkSession, lake: Lake, older_than_days: int, *, today: date
     if older_than_days < 0:
         raise ValueError(f"older_than_days is {older_than_days}; it must be 0 or more")
     files = LakeFiles(spark)
+    files.check_writers(lake)
     manifests = Manifests(files, lake)
     manifest = manifests.read()
     kept_from = ((today or datetime.now(UTC).date()) - timedelta(days=older_than_days)).isoformat()

@@ -1,7 +1,8 @@
 """What the archive consists of: which folders of compacted messages there are, and which batches are in them already.
 
 Each change is a new file with the next number, written whole or not at all; the highest number is what is true. Two
-changes at once are found out: the number is taken, and the second fails with nothing done. Readers need no lock."""
+changes at once are found out: the number is taken, and the second fails with nothing done. Where that cannot be found
+out, as in an object store, changes are refused unless the lake has a single writer. Readers need no lock."""
 
 from __future__ import annotations
 
@@ -58,6 +59,7 @@ class Manifest:
 class Manifests:
     def __init__(self, files: LakeFiles, lake: Lake) -> None:
         self._files = files
+        self._lake = lake
         self._folder = f"{lake.archive}/manifest"
 
     def read(self) -> Manifest:
@@ -88,7 +90,7 @@ class Manifests:
             "kept_from": after.kept_from,
             "dropped": [vars(one) for one in after.dropped],
         }
-        if not self._files.write_new(self._path(after.number), json.dumps(data)):
+        if not self._files.write_new(self._lake, self._path(after.number), json.dumps(data)):
             raise ManifestConflict(
                 f"{self._path(after.number)} was written by something else meanwhile; run this again"
             )

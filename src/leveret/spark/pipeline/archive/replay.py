@@ -85,7 +85,9 @@ def replay(
         raise ReplayRefused("a replay of everything? Say it with where='true', or give start, end or where")
     replay_id = replay_id or f"{datetime.now():%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
     request = Request(where, iso(start), iso(end), exchange, routing_key)
-    files = PlanFiles(LakeFiles(spark), lake, replay_id)
+    lake_files = LakeFiles(spark)
+    lake_files.check_writers(lake)
+    files = PlanFiles(lake_files, lake, replay_id)
     wanted = select(read_archive(spark, lake), request)
     plan = _begun(files, wanted, request, rate)
     done = files.done()

@@ -155,6 +155,7 @@ class PlanFiles:
         if not ID.fullmatch(replay_id):
             raise ReplayRefused(f"the replay_id is {replay_id!r}; it must be 1 to 64 letters, digits, dots, _ and -")
         self._files = files
+        self._lake = lake
         self._folder = lake.checkpoint(f"replay/{replay_id}")
 
     def read(self) -> Plan | None:
@@ -167,7 +168,7 @@ class PlanFiles:
     def write(self, plan: Plan) -> None:
         slices = [[asdict(piece) for piece in one.pieces] for one in plan.slices]
         text = json.dumps({"request": asdict(plan.request), "slices": slices})
-        if not self._files.write_new(f"{self._folder}/plan.json", text):
+        if not self._files.write_new(self._lake, f"{self._folder}/plan.json", text):
             raise ReplayRefused(f"another replay with this id has just begun: {self._folder}/plan.json")
 
     def done(self) -> int:

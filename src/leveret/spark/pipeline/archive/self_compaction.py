@@ -22,6 +22,7 @@ from leveret.spark.pipeline.archive.manifest import ManifestConflict
 from leveret.spark.pipeline.job_errors import short_error
 from leveret.spark.pipeline.job_metrics import CompactionFigures
 from leveret.spark.pipeline.lake import Lake
+from leveret.spark.pipeline.lake_files import LakeFiles
 
 __all__ = ["EVERY_S", "SelfCompaction"]
 
@@ -45,6 +46,8 @@ class SelfCompaction:
     def __init__(
         self, spark: SparkSession, lake: Lake, *, every_s: float = EVERY_S, batches_min: int = BATCHES_MIN
     ) -> None:
+        # At once, and not an hour later on another thread.
+        LakeFiles(spark).check_writers(lake)
         self.figures = CompactionFigures()
         self._spark = spark
         self._lake = lake

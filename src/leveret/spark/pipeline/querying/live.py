@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from leveret.spark.broker import Broker
+from leveret.spark.broker_client import Broker
 from leveret.spark.management import get
 from leveret.spark.options import ANY, READ, SPECS, read_options
 

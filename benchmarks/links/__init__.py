@@ -1,0 +1,1 @@
+"""How fast a shovel moves a queue, beside RabbitMQ's."""

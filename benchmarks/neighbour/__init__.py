@@ -1,0 +1,1 @@
+"""What one decent client notices while another one attacks the same broker."""

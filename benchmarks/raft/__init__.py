@@ -1,0 +1,1 @@
+"""What the consensus engine costs."""

@@ -1,0 +1,1 @@
+"""Octets, tables, properties, frames: what AMQP's values look like on the wire. Knows no queue and no connection."""

@@ -1,0 +1,1 @@
+"""One connection's data plane: frames in, publishes routed, deliveries out, acks settled."""

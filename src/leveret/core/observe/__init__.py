@@ -1,0 +1,1 @@
+"""What is measured while messages run: sizes and waits, work done, taps."""

@@ -1,0 +1,1 @@
+"""Webhooks: alerts that are posted to somebody on call."""

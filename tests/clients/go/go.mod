@@ -1,0 +1,5 @@
+module leveret/clients
+
+go 1.21
+
+require github.com/rabbitmq/amqp091-go v1.16.0
