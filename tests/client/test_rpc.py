@@ -413,12 +413,15 @@ def test_at_most_so_many_are_under_way(amqp_server: AmqpServer) -> None:
     async def script(connection: Connection) -> None:
         queue = await new_queue(connection)
         async with connection.rpc(calls_max=2) as rpc:
-            calls = [rpc.call(b"", routing_key=queue, deadline_s=1) for _ in range(5)]
-            results = await asyncio.gather(*calls, return_exceptions=True)
+            # The first two stay under way until the others have given up waiting for their turn.
+            calls = [asyncio.ensure_future(rpc.call(b"", routing_key=queue, deadline_s=60)) for _ in range(2)]
+            waiting = [rpc.call(b"", routing_key=queue, deadline_s=1) for _ in range(3)]
+            results = await asyncio.gather(*waiting, return_exceptions=True)
             assert all(isinstance(result, DeadlineExceeded) for result in results)
-            channel = await connection.channel()
             assert rpc._lines[""].channel.codec.published_total == 2
-            await channel.close()
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
         with pytest.raises(ValueError, match="calls_max"):
             connection.rpc(calls_max=0)
 

@@ -270,7 +270,8 @@ def test_no_crash_makes_a_segment_look_missing(tmp_path: Path, monkeypatch: pyte
         channel.queue_declare("visits", durable=True, arguments=STREAM)
         fill(channel, 30)
         monkeypatch.undo()
-    assert len(taken) > 20
+    # How many depends on how many records of the manifest share one write.
+    assert len(taken) > 10
     for copy in taken[:: max(1, len(taken) // 40)]:
         store = Store(copy, StoreSettings(65536), lambda: 1)
         store.restore(0)
