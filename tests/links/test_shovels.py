@@ -172,7 +172,9 @@ def test_a_stream_is_read_from_an_offset(scene: Scene) -> None:
     scene.publish("log", bodies(40))
     scene.shovel("stream", src_queue="log", dest_queue=scene.queue("read"), src_consumer_args={"x-stream-offset": 10})
     scene.until_count("read", 30)
-    # A restart of the connection goes on where it was, although the parameter names another offset.
+    # A restart of the connection goes on where it was, although the parameter names another offset. What is not yet
+    # confirmed to the shovel would come again.
+    until(lambda: scene.status("stream")["leveret"]["messages_confirmed"] == 30)
     scene.broker.close_connections()
     until(lambda: scene.status("stream")["leveret"]["reconnects"] == 1)
     scene.publish("log", [b"last"])
