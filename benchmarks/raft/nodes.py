@@ -96,6 +96,8 @@ class DriverNode(EngineNode):
     def read(self, group: int, index: int, term: int, place: int, length: int) -> bytes | None:
         return self.payload
 
+    def release(self, places: Sequence[int]) -> None: ...
+
     def sync(self, ticket: int) -> None:
         self.ticket = ticket
 

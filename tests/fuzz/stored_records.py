@@ -16,7 +16,7 @@ SEED = int(os.environ.get("LEVERET_FUZZ_SEED", "18"))
 _PURE = os.environ.get("LEVERET_PURE", "") not in ("", "0")
 ROUNDS = int(os.environ.get("LEVERET_FUZZ_ROUNDS", "100" if _PURE else "2000"))
 
-MESSAGE, PAGED, NOTES, COMMAND, CLOSED, ENTRY, TRACK = range(1, 8)
+MESSAGE, PAGED, NOTES, COMMAND, CLOSED, ENTRY, TRACK, SHARED, STATE, FLOOR = range(1, 11)
 RAW, SUBBATCH = 1, 2
 ADDRESS = b"\x06orders\x03new"
 HEADERS = {"text": "value", "list": [1, 2, ["deep"]], "table": {"a": {"b": True}}, "Zahl \u00e4": 5}
@@ -71,6 +71,21 @@ def track(offset: int = 0, items: bytes | None = None) -> bytearray:
     return record(TRACK, 1, 2, 3, struct.pack(">Q", 0), items, offset)
 
 
+def shared(sequence: int = 1, descriptor: bytes = b"d" * 16, payload: bytes = b"a payload") -> bytearray:
+    """An entry of a consensus group: group 3, term 2, index 17."""
+    inside = struct.pack(">QQ", 2, 17) + descriptor + payload
+    return record(SHARED, 0, len(descriptor), 0, struct.pack(">Q", 3), inside, sequence)
+
+
+def state(sequence: int = 1) -> bytearray:
+    return record(STATE, 0, 0, 0, struct.pack(">Q", 3), struct.pack(">QQQ", 2, 1 << 32, 17), sequence)
+
+
+def floor(sequence: int = 1, voters: int = 3, learners: int = 1) -> bytearray:
+    inside = struct.pack(">QQ", 2, 16) + b"".join(struct.pack(">Q", i << 32) for i in range(voters + learners))
+    return record(FLOOR, 1, voters, learners, struct.pack(">Q", 3), inside, sequence)
+
+
 VALID: dict[str, Callable[[], bytearray]] = {
     "message": message,
     "notes": notes,
@@ -81,6 +96,9 @@ VALID: dict[str, Callable[[], bytearray]] = {
     "entry of the stream protocol": lambda: entry(flags=RAW),
     "sub-batch": lambda: entry(flags=SUBBATCH, body=b"\0\0\0\x01a\0\0\0\x02bc", count=2),
     "track": track,
+    "shared": shared,
+    "state": state,
+    "floor": floor,
 }
 
 
@@ -130,7 +148,16 @@ def misshapen() -> Iterator[tuple[str, bytearray]]:
     yield "track: a name beyond the end", changed(track(), 32 + 18 + 1, ">B", 200)
     yield "track: half an item", track(items=b"\x01\x04")
     yield "track: a batch that is no batch", changed(track(), 33, ">B", 0)
-    for kind in (0, 8, 255):
+    for name, made in (("shared", shared()), ("state", state()), ("floor", floor())):
+        for at, what in ((24, "group"), (32, "term"), (40, "index or vote")):
+            yield f"{name}: a {what} that cannot be counted", changed(made, at, ">Q", 1 << 63)
+    yield "shared: a descriptor beyond the end", changed(shared(), 18, ">H", 0xFFFF)
+    yield "state: a commit index that cannot be counted", changed(state(), 48, ">Q", 1 << 63)
+    yield "state: too long", record(STATE, 0, 0, 0, struct.pack(">Q", 3), bytes(32))
+    yield "floor: more voters than ids", changed(floor(), 18, ">H", 4)
+    yield "floor: as many learners as numbers", changed(floor(), 20, ">I", 0xFFFFFFFF)
+    yield "notes: one that places a group's record", notes(kind=7)
+    for kind in (0, 11, 255):
         yield f"kind {kind}", changed(message(), 16, ">B", kind)
 
 

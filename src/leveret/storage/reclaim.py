@@ -17,6 +17,7 @@ from leveret.core.queue.contract import Queue
 from leveret.runtime.files import SHORTAGES
 from leveret.runtime.log import get_logger
 from leveret.storage.committer import Committer
+from leveret.storage.groups.entry_store import EntryStore
 from leveret.storage.index_file import read_index
 from leveret.storage.layout import Layout
 from leveret.storage.segment_files import SegmentFiles
@@ -51,6 +52,7 @@ class Reclaimer:
         files: SegmentFiles,
         committer: Committer,
         queues: dict[int, Queue],
+        entries: EntryStore,
         collect_unacked: Callable[[int, dict[tuple[int, int], object]], None],
         shortages: Shortages,
         on_failure: Callable[[str], None],
@@ -62,6 +64,7 @@ class Reclaimer:
         self._files = files
         self._committer = committer
         self._queues = queues
+        self._entries = entries
         self._collect_unacked = collect_unacked
         self._on_failure = on_failure
         # Sealed segments whose index is not written yet.
@@ -228,7 +231,7 @@ class Reclaimer:
         if segment.damaged or segment.id in self._left_alone or segment.copied_batch != 0 or not self._is_safe(segment):
             return False
         self._superseded &= self._journal.segments.keys()
-        if segment.settles & self._superseded:
+        if segment.settles & self._superseded or self._entries.has_entries(segment.id):
             return False
         if segment.live == 0:
             return bool(segment.settles) and len(self._dead) >= COMPACTED_MIN
@@ -255,6 +258,7 @@ class Reclaimer:
             for queue in self._queues.values():
                 queue.collect_located(segment.id, in_memory)
             self._collect_unacked(segment.id, in_memory)
+        self._entries.move_from(segment.id)
         compaction = Compaction(self._journal, segment, self._queues, in_memory)
         compaction.run(notes, data)
         for offset in compaction.damaged:

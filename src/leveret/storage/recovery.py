@@ -13,6 +13,7 @@ from leveret.core.log.rebuild import QueueBook
 from leveret.runtime.files import cut_file, remove_files, replace_file
 from leveret.runtime.log import get_logger
 from leveret.storage.damage import DamageReport
+from leveret.storage.groups.found_groups import FoundGroup, find_groups
 from leveret.storage.holdings import SEALED, THE_LOG, Event
 from leveret.storage.index_file import encode_index, placed_count
 from leveret.storage.layout import INDEX_SUFFIX, SEGMENT_SUFFIX, Layout, numbered_files
@@ -36,6 +37,8 @@ class RecoveredLog:
     moment: Moment | None = None
     # Segments with messages that were copied elsewhere before the crash.
     superseded: set[int] = field(default_factory=set)
+    # Consensus groups, by id.
+    groups: dict[int, FoundGroup] = field(default_factory=dict)
 
 
 class Recovery:
@@ -74,7 +77,8 @@ class Recovery:
         closed = not segments or list(segments.values())[-1].index.closed
         rebuild = survey.rebuild()
         moment = Moment(rebuild.now_ms, rebuild.wall_ms) if rebuild.now_ms else None
-        return RecoveredLog(segments, rebuild.books, last + 1, next_number, closed, moment)
+        groups = find_groups(rebuild.shared, segments)
+        return RecoveredLog(segments, rebuild.books, last + 1, next_number, closed, moment, groups=groups)
 
     def _take(self, step: Step, has_unreadable: bool) -> None:
         if step.end is None:

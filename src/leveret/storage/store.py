@@ -32,6 +32,8 @@ from leveret.storage.committer import Committer
 from leveret.storage.damage import Damage
 from leveret.storage.data_directory import DataDirectory
 from leveret.storage.evidence import Evidence
+from leveret.storage.groups.entry_store import EntryStore
+from leveret.storage.groups.found_groups import FoundGroup
 from leveret.storage.loader import Loader
 from leveret.storage.missing import identity
 from leveret.storage.paging import Paging
@@ -90,6 +92,9 @@ class Store:
         self.paging = Paging(self._pager, self._want)
         self.paging_context = self.paging.paging_context
         self.moments = Moments(self.journal)
+        self.entries = EntryStore(self.journal, self._files, self._run)
+        # Consensus groups as the start has found them.
+        self.groups: dict[int, FoundGroup] = opened.recovered.groups
         try:
             known = self.streams.known_ids()
         except OSError as error:
@@ -189,6 +194,7 @@ class Store:
         finish_books(recovered, set(self._queues))
         self._reclaimable = [self._restored(found) for found in recovered.segments.values()]
         self._superseded = recovered.superseded
+        self.entries.recovered(self.groups.values())
         # First of all: once the log has gone on, it would seem to have what parts of streams lack there.
         self.streams.recover(self._report, recovered.next_sequence)
         self.journal.sequence = self.journal.batch_sequence = recovered.next_sequence + 1
@@ -275,6 +281,7 @@ class Store:
             self._files,
             self._committer,
             self._queues,
+            self.entries,
             lambda number, found: self.collect_unacked(number, found),
             self._shortages,
             self._fail,

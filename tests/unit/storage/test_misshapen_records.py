@@ -29,7 +29,8 @@ LIES = {
     "a body that begins elsewhere": (28, ">I", 0xFFFFFFFF),
     "very many messages or targets": (20, ">I", 0xFFFFFFFF),
     "many messages or targets": (20, ">I", 0x10000001),
-    "a kind that there is not": (16, ">B", 9),
+    "a kind that there is not": (16, ">B", 99),
+    "the kind of a group's state": (16, ">B", 9),
     "the highest sequence": (8, ">Q", (1 << 64) - 1),
     "a header beyond the end": (79, ">B", 255),
 }

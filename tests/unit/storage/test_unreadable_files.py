@@ -85,7 +85,9 @@ def test_what_cannot_be_read_is_not_compacted_and_not_damaged(tmp_path: Path) ->
     files = SegmentFiles(layout, 1, 65536, 1, Manifest(layout, 1))
     files.start()
     unused: Any = None
-    reclaimer = Reclaimer(layout, unused, unused, files, unused, {}, lambda *_: None, Shortages(), lambda _: None)
+    reclaimer = Reclaimer(
+        layout, unused, unused, files, unused, {}, unused, lambda *_: None, Shortages(), lambda _: None
+    )
     segment = Segment(1, 1, layout.segment(1), 64)
 
     def failing(number: int) -> bytes:

@@ -29,6 +29,9 @@ class LogStore(Protocol):
     def read(self, group: int, index: int, term: int, place: int, length: int) -> bytes | None:
         """The payload, or None while it is being read: then `EntryLog.keep` brings it."""
 
+    def release(self, places: Sequence[int]) -> None:
+        """Entries at these places are needed no more."""
+
     def sync(self, ticket: int) -> None:
         """Begins to sync; Driver.synced(ticket) is the answer."""
 
@@ -135,6 +138,7 @@ class EntryLog:
         assert log.floor < index <= log.last + 1, f"group {group}: entry {index} after {log.last}, floor {log.floor}"
         assert index > log.applied, f"group {group}: entry {index} is applied and cannot be replaced"
         if index <= log.last:
+            self.store.release(log.places[index - log.floor - 1 :])
             self.cached_bytes -= log.cut(index)
         log.places.append(self.store.append(group, index, term, kind, data, payload))
         log.terms.append(term)
@@ -187,6 +191,7 @@ class EntryLog:
     def restart_group(self, group: int, index: int, term: int, members: tuple[Sequence[int], Sequence[int]]) -> None:
         """State up to `index` was installed: the log goes on above it."""
         log = self.groups[group]
+        self.store.release(log.places)
         self.cached_bytes -= log.cut(log.floor + 1)
         log.floor, log.floor_term, log.applied = index, term, index
         self.store.write_floor(group, index, term, *members, anew=True)
@@ -196,6 +201,7 @@ class EntryLog:
         log = self.groups[group]
         assert log.floor <= index <= log.applied, f"group {group}: floor {index}, applied {log.applied}"
         if index > log.floor:
+            self.store.release(log.places[: index - log.floor])
             self.cached_bytes -= log.raise_floor(index, term)
             self.store.write_floor(group, index, term, *members, anew=False)
 

@@ -2,7 +2,7 @@ cimport cython
 
 from leveret.core.log.cold cimport write_slot
 from leveret.core.codec.octets cimport copy_octets, read_u32, read_u64, take, write_u32
-from leveret.core.log.records cimport COUNTED, EXPIRES_BIT, HANDED, KEY, KIND_MASK, MOMENT, NOTE_BYTES, PLACED, SETTLED
+from leveret.core.log.records cimport COUNTED, EXPIRES_BIT, GROUP, HANDED, KEY, KIND_MASK, MOMENT, NOTE_BYTES, PLACED, SETTLED
 
 cdef Py_ssize_t SLOT_BYTES, DELIVERIES, PRIORITY
 cdef unsigned long long DELAYED, SEQUENCE_MASK
@@ -39,7 +39,8 @@ cdef class Rebuild:
     cdef readonly dict books
     cdef readonly unsigned long long now_ms
     cdef readonly unsigned long long wall_ms
+    cdef readonly list shared
 
     cdef QueueBook book(self, unsigned long long queue)
-    @cython.locals(p="const unsigned char*", at=Py_ssize_t, queue="unsigned long long", book=QueueBook, last_settled="unsigned int", first="unsigned long long", a="unsigned int", b="unsigned int", high="unsigned long long", kind="unsigned int", flags="unsigned int")
+    @cython.locals(p="const unsigned char*", at=Py_ssize_t, queue="unsigned long long", book=QueueBook, last_settled="unsigned int", first="unsigned long long", a="unsigned int", b="unsigned int", high="unsigned long long", location="unsigned long long", what="unsigned int", kind="unsigned int", flags="unsigned int")
     cpdef int add_notes(self, bytearray notes, Py_ssize_t start, Py_ssize_t end, unsigned long long segment, set segments, set settles) except -1

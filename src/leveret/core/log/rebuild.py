@@ -12,6 +12,7 @@ if not cython.compiled:
     from leveret.core.log.records import (
         COUNTED,
         EXPIRES_BIT,
+        GROUP,
         HANDED,
         KEY,
         KIND_MASK,
@@ -134,6 +135,8 @@ class Rebuild:
         # The last moment that was noted: for messages, and by the wall clock; 0 if there is none.
         self.now_ms = 0
         self.wall_ms = 0
+        # Records of consensus groups: (location, group, index, length, kind and flags), in the order of the notes.
+        self.shared = []
 
     def book(self, queue):
         found = self.books.get(queue)
@@ -154,6 +157,12 @@ class Rebuild:
                 self.now_ms = read_u64(p, at + 8)
                 high = read_u32(p, at + 16)
                 self.wall_ms = (high << 32) | read_u32(p, at + 24)
+                at += NOTE_BYTES
+                continue
+            if read_u32(p, at + 28) == GROUP:
+                location = (segment << 32) | read_u32(p, at + 16)
+                what = read_u32(p, at + 24)
+                self.shared.append((location, read_u64(p, at), read_u64(p, at + 8), read_u32(p, at + 20), what))
                 at += NOTE_BYTES
                 continue
             if book is None or read_u64(p, at) != queue:

@@ -16,6 +16,9 @@ if not cython.compiled:
     from leveret.core.log.records import (
         ADDRESS_MASK,
         ENTRY,
+        FLOOR,
+        GROUP,
+        GROUP_HEAD_BYTES,
         HEAD_BYTES,
         KIND_MASK,
         MESSAGE,
@@ -24,6 +27,9 @@ if not cython.compiled:
         NOTES,
         PAGED,
         PLACED,
+        SHARED,
+        STATE,
+        STATE_BYTES,
         TARGET_BYTES,
         TRACK,
         sealed_length,
@@ -80,6 +86,8 @@ def fits(p, at, length):
         return message_fits(p, at, length)
     if kind == ENTRY:
         return entry_fits(p, at, length)
+    if SHARED <= kind <= FLOOR:
+        return shared_fits(p, at, length)
     # How far everything was synced.
     if kind == 0 or kind > TRACK or read_u64(p, at + 24) > PLACE_MASK:
         return False
@@ -123,14 +131,32 @@ def entry_fits(p, at, length):
     return count == 1 and properties_fit(p, at + address, at + address + properties)
 
 
+def shared_fits(p, at, length):
+    """A record of a consensus group: numbers that can be counted, and as many octets as it says."""
+    kind = p[at + 16]
+    if length < GROUP_HEAD_BYTES:
+        return False
+    # Group, term, index; or of a STATE: group, term, vote.
+    if max(read_u64(p, at + 24), read_u64(p, at + 32), read_u64(p, at + 40)) > PLACE_MASK:
+        return False
+    if kind == STATE:
+        return length == STATE_BYTES and read_u64(p, at + 48) <= PLACE_MASK
+    count = read_u16(p, at + 18)
+    if kind == SHARED:
+        return count <= length - GROUP_HEAD_BYTES
+    count += read_u32(p, at + 20)
+    return length == GROUP_HEAD_BYTES + 8 * count
+
+
 def notes_fit(p, at, length):
     count = read_u32(p, at + 20)
     if count * NOTE_BYTES > length - HEAD_BYTES:
         return False
     at += HEAD_BYTES
     for i in range(count):
-        # Where a message is placed says its own record, and the index that is made of it.
-        if read_u32(p, at + i * NOTE_BYTES + 28) & KIND_MASK == PLACED:
+        # Where a message or a group's record is says that record, and the index that is made of it.
+        kind = read_u32(p, at + i * NOTE_BYTES + 28) & KIND_MASK
+        if kind == PLACED or kind == GROUP:
             return False
     return True
 
@@ -272,10 +298,12 @@ def index_fits(notes, first_place, end):
         return False
     at = 0
     while at < size:
-        if read_u32(p, at + 28) & KIND_MASK == PLACED:
+        kind = read_u32(p, at + 28) & KIND_MASK
+        if kind == PLACED or kind == GROUP:
             place = read_u32(p, at + 16)
             length = read_u32(p, at + 20)
-            if place < first_place or place & 7 or length < MESSAGE_HEAD_BYTES or place + length > end:
+            least = MESSAGE_HEAD_BYTES if kind == PLACED else GROUP_HEAD_BYTES
+            if place < first_place or place & 7 or length < least or place + length > end:
                 return False
         at += NOTE_BYTES
     return True

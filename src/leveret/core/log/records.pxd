@@ -21,6 +21,14 @@ cdef enum:
     CLOSED = 5
     ENTRY = 6
     TRACK = 7
+    SHARED = 8
+    STATE = 9
+    FLOOR = 10
+
+# What a record of a consensus group has before its descriptor or ids, and all of a STATE
+cdef enum:
+    GROUP_HEAD_BYTES = 48
+    STATE_BYTES = 56
 
 # Kinds of notes
 cdef enum:
@@ -30,6 +38,7 @@ cdef enum:
     COUNTED = 4
     KEY = 5
     MOMENT = 6
+    GROUP = 7
     KIND_MASK = 0xFF
     EXPIRES_BIT = 0x10000
 

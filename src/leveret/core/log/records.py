@@ -17,6 +17,13 @@
             COMMAND: a command of the catalog as msgpack
             CLOSED: nothing; the broker stopped in good order, and nothing was handed out since
 
+Consensus groups write three kinds into the log of messages (core.log.shared_log), none of which ends a batch:
+    SHARED  an entry: 17 its kind, 18 u16 octets of its descriptor, 24 u64 group, 32 u64 term, 40 u64 index; descriptor,
+            payload. It voids what the group had at this index and above
+    STATE   24 u64 group, 32 u64 term, 40 u64 vote, 48 u64 commit index; the last one counts
+    FLOOR   17 whether all before is void, 18 u16 voters, 20 u32 learners, 24 u64 group, 32 u64 term, 40 u64 index;
+            ids of the voters, then of the learners, u64 each. The group's entries begin above this index
+
 In the log of a stream the sequence is the offset of a message, so it grows by as many as a record has:
     ENTRY   like MESSAGE, but: 17 flags, 20 how many messages it has; no targets, the filter value instead
     TRACK   17 whether it has all that is tracked or what changed, 20 how many that are, 24 u64 the offset up to which
@@ -48,17 +55,26 @@ if not cython.compiled:
     CLOSED = 5
     ENTRY = 6
     TRACK = 7
+    SHARED = 8
+    STATE = 9
+    FLOOR = 10
+    GROUP_HEAD_BYTES = 48
+    STATE_BYTES = 56
     PLACED = 1
     SETTLED = 2
     HANDED = 3
     COUNTED = 4
     KEY = 5
     MOMENT = 6
+    GROUP = 7
     KIND_MASK = 0xFF
     EXPIRES_BIT = 0x10000
 
 # For readers outside the data plane, which cannot see the C constants.
-RECORD_KINDS = {1: "message", 2: "paged", 3: "notes", 4: "command", 5: "closed", 6: "entry", 7: "track"}
+RECORD_KINDS = {
+    1: "message", 2: "paged", 3: "notes", 4: "command", 5: "closed", 6: "entry", 7: "track",
+    8: "shared", 9: "state", 10: "floor",
+}  # fmt: skip
 MESSAGE_RECORD_HEAD_BYTES = 40
 ADDRESS_SIZE_MASK = 0x0FFF
 
@@ -93,7 +109,9 @@ def write_note(p, at, queue, first, a, b, c, kind):
     KEY      the key whose digest is `first`, a, b was seen in second c; the upper octets of the kind are its own time
              to live, see core.queue.dedup
     MOMENT   it was `first` for messages, and a (the upper half), c by the wall clock: milliseconds since 1970, of no
-             queue"""
+             queue
+    GROUP    a record of the consensus group `queue` at index `first` is at offset a, b octets long; c is the record's
+             kind, and above that octet whether it voids all before (segment indexes)"""
     write_u64(p, at, queue)
     write_u64(p, at + 8, first)
     write_u32(p, at + 16, a)

@@ -2,8 +2,8 @@ cimport cython
 
 from leveret.core.codec.octets cimport copy_octets, read_u16, read_u32, read_u64, take
 from leveret.core.log.records cimport (
-    ADDRESS_MASK, CLOSED, COMMAND, EXPIRES, HEAD_BYTES, MESSAGE, MESSAGE_HEAD_BYTES, NOTE_BYTES, NOTES, TARGET_BYTES, padded,
-    placed_kind, sealed_length, write_note,
+    ADDRESS_MASK, CLOSED, COMMAND, EXPIRES, FLOOR, GROUP, HEAD_BYTES, MESSAGE, MESSAGE_HEAD_BYTES, NOTE_BYTES, NOTES, SHARED,
+    STATE, TARGET_BYTES, padded, placed_kind, sealed_length, write_note,
 )
 from leveret.core.log.record_check cimport fits
 from leveret.core.log.record_search cimport RecordSearch
@@ -33,5 +33,7 @@ cdef class Scan:
     cpdef bint is_torn(self, Py_ssize_t start, unsigned long long missing, unsigned long long synced)
     @cython.locals(sequence="unsigned long long", kind=int, size=Py_ssize_t, to=Py_ssize_t, q="unsigned char*")
     cdef int take(self, const unsigned char* p, Py_ssize_t at) except -1
+    @cython.locals(kind=int, to=Py_ssize_t, q="unsigned char*", index="unsigned long long", what="unsigned int")
+    cdef int take_shared(self, const unsigned char* p, Py_ssize_t at) except -1
     @cython.locals(body_size="unsigned int", length="unsigned int", target=Py_ssize_t, to=Py_ssize_t, q="unsigned char*", kind="unsigned int")
     cdef int take_message(self, const unsigned char* p, Py_ssize_t at) except -1

@@ -15,11 +15,15 @@ if not cython.compiled:
         CLOSED,
         COMMAND,
         EXPIRES,
+        FLOOR,
+        GROUP,
         HEAD_BYTES,
         MESSAGE,
         MESSAGE_HEAD_BYTES,
         NOTE_BYTES,
         NOTES,
+        SHARED,
+        STATE,
         TARGET_BYTES,
         padded,
         placed_kind,
@@ -89,7 +93,7 @@ class Scan:
         if self.first_sequence == 0:
             self.first_sequence = sequence
         self.last_sequence = sequence
-        if p[at + 16] != MESSAGE:
+        if p[at + 16] != MESSAGE and not SHARED <= p[at + 16] <= FLOOR:
             # Whatever it was to say, it ended a batch.
             self.batch_end = at + padded(length)
             self.batch_sequence = sequence
@@ -113,6 +117,9 @@ class Scan:
         if kind == MESSAGE:
             self.take_message(p, at)
             return 0
+        if SHARED <= kind <= FLOOR:
+            self.take_shared(p, at)
+            return 0
         self.batch_end = at + padded(read_u32(p, at + 4))
         self.batch_sequence = sequence
         self.synced_sequence = max(self.synced_sequence, read_u64(p, at + 24))
@@ -126,6 +133,17 @@ class Scan:
             self.notes.extend(bytes(size))
             q = self.notes
             copy_octets(q, to, p, at + HEAD_BYTES, size)
+        return 0
+
+    def take_shared(self, p, at):
+        """A record of a consensus group; a STATE has no index."""
+        kind = p[at + 16]
+        to = len(self.notes)
+        self.notes.extend(bytes(NOTE_BYTES))
+        q = self.notes
+        index = 0 if kind == STATE else read_u64(p, at + 40)
+        what = kind | (p[at + 17] << 8 if kind == FLOOR else 0)
+        write_note(q, to, read_u64(p, at + 24), index, at, read_u32(p, at + 4), what, GROUP)
         return 0
 
     def take_message(self, p, at):

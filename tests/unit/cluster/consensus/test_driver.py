@@ -43,6 +43,8 @@ class Node:
 
     def write_floor(self, *floor: object, anew: bool) -> None: ...
 
+    def release(self, places: Sequence[int]) -> None: ...
+
     def read(self, group: int, index: int, term: int, place: int, length: int) -> bytes | None:
         return self.payloads[place] if self.readable else None
 

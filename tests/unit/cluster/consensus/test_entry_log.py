@@ -18,6 +18,7 @@ class Store:
         self.written: list[tuple[object, ...]] = []
         self.on_disk: dict[int, bytes] = {}
         self.reads = True
+        self.released: list[int] = []
 
     def append(self, group: int, index: int, term: int, kind: int, data: bytes, payload: bytes) -> int:
         place = 100 * len(self.on_disk) + 100
@@ -32,6 +33,9 @@ class Store:
         self, group: int, index: int, term: int, voters: Sequence[int], learners: Sequence[int], anew: bool
     ) -> None:
         self.written.append(("floor", group, index, term, anew))
+
+    def release(self, places: Sequence[int]) -> None:
+        self.released += places
 
     def read(self, group: int, index: int, term: int, place: int, length: int) -> bytes | None:
         return self.on_disk[place] if self.reads else None
@@ -50,12 +54,13 @@ def log_with(count: int, size: int = 10, cache: int = 1000) -> tuple[EntryLog, S
 
 
 def test_a_later_entry_voids_what_follows() -> None:
-    log, _ = log_with(4)
+    log, store = log_with(4)
     log.append(GROUP, 3, 2, 0, b"d", b"new")
     group = log.groups[GROUP]
     assert (group.last, group.term(3), group.term(4), group.octets) == (3, 2, 0, 13)
     assert log.payload(GROUP, 3, 2) == b"new" and log.payload(GROUP, 3, 1) is None and log.payload(GROUP, 4, 1) is None
     assert log.cached_bytes == 13
+    assert store.released == [200, 300, 400]
 
 
 def test_applied_entries_are_never_replaced() -> None:

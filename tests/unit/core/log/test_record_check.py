@@ -104,7 +104,7 @@ def test_a_scan_goes_on_behind_it() -> None:
 
 
 def test_a_scan_of_the_catalog_leaves_it_out() -> None:
-    data = log_of(SALT, command(1, b"one"), _with_sequence(MISSHAPEN["kind 8"], 2), command(3, b"three"))
+    data = log_of(SALT, command(1, b"one"), _with_sequence(MISSHAPEN["kind 11"], 2), command(3, b"three"))
     scan = Scan(SALT)
     scan.run(data, 0)
     assert (scan.commands, len(scan.gaps), scan.last_sequence) == ([b"one", b"three"], 1, 3)

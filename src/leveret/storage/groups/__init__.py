@@ -1,0 +1,1 @@
+"""Entries of consensus groups in the log of the node."""
