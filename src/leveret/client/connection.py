@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import Any, Protocol, TypeVar, overload
 
 from leveret.client import events
-from leveret.client.channel import Channel
-from leveret.client.consumer import Consumer
-from leveret.client.consumer_options import read_consumer_options
+from leveret.client.consuming.consumer import Consumer
+from leveret.client.consuming.consumer_options import read_consumer_options
+from leveret.client.consuming.getting import Getter
 from leveret.client.errors import (
     AuthenticationFailed,
     ClientClosed,
@@ -27,22 +27,22 @@ from leveret.client.errors import (
     again,
 )
 from leveret.client.events import Event, Events
-from leveret.client.getting import Getter
-from leveret.client.handshake import open_link
-from leveret.client.link import Link
 from leveret.client.metrics import ConnectionMetrics, take_metrics
 from leveret.client.options import Options, read_options
 from leveret.client.payload import Decoder, Typed
-from leveret.client.pool import Pool
-from leveret.client.producer import Producer
-from leveret.client.recovery import Recovery, State
-from leveret.client.rpc import Rpc
-from leveret.client.rpc_server import Handler, RpcServer
-from leveret.client.stream import Stream
-from leveret.client.super_stream import SuperStream
+from leveret.client.publishing.pool import Pool
+from leveret.client.publishing.producer import Producer
+from leveret.client.rpc.caller import Rpc
+from leveret.client.rpc.server import Handler, RpcServer
+from leveret.client.streams.stream import Stream
+from leveret.client.streams.super_stream import SuperStream
 from leveret.client.topology.handle import QueueHandle
 from leveret.client.topology.manager import Topology
 from leveret.client.tracing import make_tracing
+from leveret.client.transport.channel import Channel
+from leveret.client.transport.handshake import open_link
+from leveret.client.transport.link import Link
+from leveret.client.transport.recovery import Recovery, State
 from leveret.client.url import DEFAULT_URL, Address, parse_urls
 from leveret.core.client.delivery import Delivery
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import msgspec
 
 from leveret.client.errors import ClientError
-from leveret.client.recovery import State
+from leveret.client.transport.recovery import State
 
 if TYPE_CHECKING:
     from leveret.client.connection import Connection
-    from leveret.client.consumer import Consumer
-    from leveret.client.producer import Producer
+    from leveret.client.consuming.consumer import Consumer
+    from leveret.client.publishing.producer import Producer
 
 __all__ = ["ConnectionMetrics", "Measured", "PartMetrics", "PrometheusCollector", "take_metrics"]
 

@@ -16,7 +16,7 @@ from leveret.client import connect
 from leveret.client.connection import Connection
 from leveret.client.errors import AuthenticationFailed, ChannelClosed, ClientError, InvalidUrl
 from leveret.client.options import Options
-from leveret.client.recovery import State
+from leveret.client.transport.recovery import State
 from leveret.client.url import parse_urls
 from leveret.spark.errors import InvalidOption, SourceFailed
 from leveret.spark.options import find_password

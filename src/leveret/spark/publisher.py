@@ -13,8 +13,8 @@ from typing import Any
 
 from leveret.client.connection import Connection
 from leveret.client.errors import AuthenticationFailed, BatchFailed, ChannelClosed, ClientError
-from leveret.client.producer import Producer
-from leveret.client.stream_start import ask_producers, is_leveret
+from leveret.client.publishing.producer import Producer
+from leveret.client.streams.stream_start import ask_producers, is_leveret
 from leveret.core.client.outgoing import Outgoing
 from leveret.core.client.runs import find_untried
 from leveret.spark.broker_client import Broker

@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
-from leveret.client.channel import Channel
 from leveret.client.connection import Connection
 from leveret.client.errors import ChannelClosed, ClientError, StaleDelivery
+from leveret.client.transport.channel import Channel
 from leveret.core.client.channel_codec import DeliveryBuffer
 from leveret.core.client.delivery import Delivery
 from leveret.core.client.rows import Rows

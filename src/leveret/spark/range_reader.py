@@ -14,10 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from leveret.client.channel import Channel
 from leveret.client.connection import Connection
 from leveret.client.errors import ClientError, StaleDelivery
-from leveret.client.stream_start import OFFSET, is_leveret
+from leveret.client.streams.stream_start import OFFSET, is_leveret
+from leveret.client.transport.channel import Channel
 from leveret.core.client.channel_codec import DeliveryBuffer
 from leveret.core.client.rows import Rows
 from leveret.spark.broker_client import IDENTITY, PAUSE_FIRST_S, PAUSE_MAX_S, Broker, is_hopeless, is_vanished

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from leveret.client.message import Message, written_properties
-from leveret.client.message_encoder import MessageEncoder
+from leveret.client.publishing.message_encoder import MessageEncoder
 from leveret.core.client.header_text import headers_from_json
 from leveret.core.client.outgoing import MANDATORY, Outgoing
 from leveret.core.client.row_headers import FORGOTTEN, ID_HEADER, PRODUCER_HEADER, RowHeaders

@@ -12,11 +12,11 @@ from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from leveret.client.channel import Channel
 from leveret.client.connection import Connection
 from leveret.client.errors import ChannelClosed, NoPartitions
-from leveret.client.partitions import find_partitions
-from leveret.client.stream_start import OFFSET, NotAStream, ask, is_leveret, offset_of, resolve
+from leveret.client.streams.partitions import find_partitions
+from leveret.client.streams.stream_start import OFFSET, NotAStream, ask, is_leveret, offset_of, resolve
+from leveret.client.transport.channel import Channel
 from leveret.core.client.channel_codec import DeliveryBuffer
 from leveret.core.codec.field_types import Timestamp
 from leveret.spark import management
