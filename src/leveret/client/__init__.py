@@ -5,9 +5,9 @@
 
 Imports nothing of the broker, and installs without it."""
 
+from leveret.client.batches import Batch
 from leveret.client.connection import Connection, connect
 from leveret.client.connection_pool import ConnectionPool
-from leveret.client.consuming.batches import Batch
 from leveret.client.consuming.consumer import Consumer
 from leveret.client.consuming.poison import OnError, Reject, Requeue, RetryLater, delivery_count
 from leveret.client.errors import (

@@ -11,7 +11,7 @@ import logging
 import random
 from collections.abc import AsyncIterator, Generator, Sequence
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from leveret.client import events
 from leveret.client.consuming.consumer import Consumer
@@ -29,6 +29,7 @@ from leveret.client.errors import (
 from leveret.client.events import Event, Events
 from leveret.client.metrics import ConnectionMetrics, take_metrics
 from leveret.client.options import Options, read_options
+from leveret.client.owner import Part
 from leveret.client.payload import Decoder, Typed
 from leveret.client.publishing.pool import Pool
 from leveret.client.publishing.producer import Producer
@@ -46,28 +47,10 @@ from leveret.client.transport.recovery import Recovery, State
 from leveret.client.url import DEFAULT_URL, Address, parse_urls
 from leveret.core.client.delivery import Delivery
 
-__all__ = ["Connection", "Part", "connect"]
+__all__ = ["Connection", "connect"]
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-
-
-class Part(Protocol):
-    """Something that lives on a connection and outlives its links."""
-
-    # Lower ones are restored first: topology 0, pool 1, producers 2, consumers 3.
-    rank: int
-    # For events and logs.
-    name: str
-
-    async def restore(self, link: Link) -> None:
-        """There is a new link. A ClientError is reported, and the others go on."""
-
-    def lost(self, reason: ClientError) -> None:
-        """The link is gone. Must not block, and not raise."""
-
-    async def stop(self, reason: ClientError) -> None:
-        """The connection is closed by its user, or recovery was given up: nobody may wait any longer."""
 
 
 class Connection:
@@ -227,7 +210,7 @@ class Connection:
     ) -> Producer:
         """Something to publish with. Exchange, routing key and `mandatory` are what messages have that say nothing
         else; so are properties, such as `app_id="shop"`. The options are in producer_options.py."""
-        return Producer.make(self, exchange, routing_key, mandatory, options)
+        return Producer.make(self, self.pool, exchange, routing_key, mandatory, options)
 
     # ---- its parts
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from leveret.client.consuming.batches import Batch, plain
+from leveret.client.batches import Batch, plain
 from leveret.client.errors import ClientError
 from leveret.client.message import Message, check_headers
 

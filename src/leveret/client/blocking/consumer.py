@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Final, Generic, TypeVar, cast
 
+from leveret.client.batches import Batch as AsyncBatch
+from leveret.client.batches import plain
 from leveret.client.blocking.bridge import Bridge
 from leveret.client.blocking.channel import Delivery
 from leveret.client.blocking.way import Way
-from leveret.client.consuming.batches import Batch as AsyncBatch
-from leveret.client.consuming.batches import plain
 from leveret.client.consuming.consumer import Consumer as AsyncConsumer
 from leveret.client.consuming.loops import handful
 from leveret.client.errors import AlreadySettled, ClientClosed, StaleDelivery

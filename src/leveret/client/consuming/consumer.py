@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
-from leveret.client.consuming.batches import Batch, plain
+from leveret.client.batches import Batch, plain
 from leveret.client.consuming.consumer_options import PREFETCH, ConsumerOptions
 from leveret.client.consuming.handlers import Caller, Handler
 from leveret.client.consuming.loops import BatchLoop, Loop
@@ -20,19 +19,21 @@ from leveret.client.consuming.poison import Failures, OnError
 from leveret.client.consuming.resend import Resender
 from leveret.client.consuming.subscription import Subscription
 from leveret.client.errors import ClientClosed, ClientError, DeadlineExceeded, StaleDelivery
-from leveret.client.metrics import consumer_numbers
+from leveret.client.owner import Owner
 from leveret.client.payload import Decoder, Undecodable
 from leveret.client.topology.handle import QueueHandle
 from leveret.core.client.delivery import Delivery
-
-if TYPE_CHECKING:
-    from leveret.client.connection import Connection
 
 __all__ = ["Consumer"]
 
 M = TypeVar("M")
 
 BATCH: Final = 100
+# What metrics tell of a consumer that only grows.
+TOTALS: Final = (
+    *("delivered", "redelivered", "acked", "nacked"),
+    *("failed", "parked", "rejected", "stale", "resubscribed"),
+)
 # How often the end looks whether everything that is in hand was settled.
 LOOK_S: Final = 0.01
 
@@ -49,14 +50,14 @@ class Consumer(Generic[M]):
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Owner,
         queue: str | QueueHandle,
         decoder: Decoder[Any] | None,
         options: ConsumerOptions,
     ) -> None:
         self._subscription = Subscription(connection, queue, options)
         self._subscription.when_stopped = self._connection_stops
-        self._subscription.numbers = partial(consumer_numbers, self)
+        self._subscription.numbers = self._numbers
         self._decoder = decoder
         self._auto_ack = options.auto_ack
         self._deadline_s = connection.options.deadline_s if options.deadline_s is None else options.deadline_s
@@ -138,6 +139,15 @@ class Consumer(Generic[M]):
     def is_holding(self) -> bool:
         """Nothing of the whole connection is read at present, because too much waits here."""
         return self._subscription.is_holding
+
+    def _numbers(self) -> dict[str, float]:
+        """For metrics, by the subscription, which is the connection's part."""
+        return {
+            **{f"{name}_total": getattr(self, name) for name in TOTALS},
+            "in_hand": self.in_hand,
+            "waiting": self.waiting,
+            "holding": float(self.is_holding),
+        }
 
     def __repr__(self) -> str:
         return f"<Consumer of {self.queue!r}, {self.delivered} delivered, {self.in_hand} in hand>"

@@ -11,20 +11,18 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from leveret.client.deadline import within
 from leveret.client.errors import ChannelClosed, ClientClosed, ClientError, ConnectionLost, again
 from leveret.client.metrics import numbers_of
+from leveret.client.owner import Owner
 from leveret.client.transport.channel import Channel
 from leveret.client.transport.link import Link
 from leveret.core.client.channel_codec import DeliveryBuffer
 from leveret.core.client.delivery import Delivery
-
-if TYPE_CHECKING:
-    from leveret.client.connection import Connection
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +40,7 @@ class Feed:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Owner,
         queue: str,
         *,
         prefetch: int,

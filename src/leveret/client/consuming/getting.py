@@ -5,15 +5,13 @@ channel on which it was asked. So a channel is used again only when nothing of i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leveret.client.deadline import within
 from leveret.client.errors import ConnectionLost
+from leveret.client.owner import Owner
 from leveret.client.transport.channel import Channel
 from leveret.core.client.delivery import Delivery
-
-if TYPE_CHECKING:
-    from leveret.client.connection import Connection
 
 __all__ = ["Getter"]
 
@@ -24,7 +22,7 @@ CHANNELS_MAX: Final = 16
 class Getter:
     """One for a connection. Its channels end with that."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Owner) -> None:
         self._connection = connection
         self._channels: list[Channel] = []
         self._busy: dict[Channel, int] = {}

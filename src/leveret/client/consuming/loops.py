@@ -1,22 +1,40 @@
 """Loops over a consumer: one by one, by the batch, and by the handful for those who come from another thread.
 
-Belongs to consumer.py, and knows it from inside."""
+Used by consumer.py, of which it knows what `Takes` names."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import Generic, Protocol, TypeVar, cast
 
-from leveret.client.consuming.batches import Batch, plain
-
-if TYPE_CHECKING:
-    from leveret.client.consuming.consumer import Consumer
+from leveret.client.batches import Batch, plain
+from leveret.client.consuming.poison import Failures
+from leveret.client.consuming.subscription import Subscription
 
 __all__ = ["BatchLoop", "Loop", "handful"]
 
 M = TypeVar("M")
 
 
-async def handful(consumer: Consumer[M], count: int) -> list[M]:
+class Takes(Protocol[M]):
+    """A consumer, as its loops see it."""
+
+    # Nothing has to be looked at before it is handed out.
+    _is_plain: bool
+    _auto_ack: bool
+    _subscription: Subscription
+    _failures: Failures
+
+    @property
+    def waiting(self) -> int: ...
+
+    def _check_started(self) -> None: ...
+
+    async def _take(self, until: float | None = None) -> M | None: ...
+
+    async def _gather(self, size: int, wait_s: float) -> Batch[M] | None: ...
+
+
+async def handful(consumer: Takes[M], count: int) -> list[M]:
     """At least one message, and up to so many of those that are there already; none when the consumer was stopped."""
     consumer._check_started()
     found: list[M] = []
@@ -35,7 +53,7 @@ class Loop(Generic[M]):
 
     __slots__ = ("_consumer", "_last", "_subscription")
 
-    def __init__(self, consumer: Consumer[M]) -> None:
+    def __init__(self, consumer: Takes[M]) -> None:
         self._consumer = consumer
         self._subscription = consumer._subscription
         # To be acknowledged when the loop comes back.
@@ -68,7 +86,7 @@ class BatchLoop(Generic[M]):
 
     __slots__ = ("_consumer", "_size", "_wait_s")
 
-    def __init__(self, consumer: Consumer[M], size: int, wait_s: float) -> None:
+    def __init__(self, consumer: Takes[M], size: int, wait_s: float) -> None:
         self._consumer = consumer
         self._size = size
         self._wait_s = wait_s

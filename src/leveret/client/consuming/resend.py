@@ -6,18 +6,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from leveret.client.deadline import within
 from leveret.client.errors import ClientClosed, ClientError, DeadlineExceeded, Refused, Unroutable, again
+from leveret.client.owner import Owner
 from leveret.client.transport.channel import Channel
 from leveret.core.client.channel_codec import ChannelCodec
 from leveret.core.client.delivery import Delivery
 from leveret.core.client.outgoing import MANDATORY, Outgoing, make_address
 from leveret.core.codec.names import name_octets
-
-if TYPE_CHECKING:
-    from leveret.client.connection import Connection
 
 __all__ = ["Resender"]
 
@@ -26,7 +24,7 @@ LEFT_OUT: Final = ("expiration", "user_id")
 
 
 class Resender:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Owner) -> None:
         self._connection = connection
         self._turn = asyncio.Lock()
         self._channel: Channel | None = None

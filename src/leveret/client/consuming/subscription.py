@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -29,15 +29,13 @@ from leveret.client.errors import (
     DeadlineExceeded,
     again,
 )
+from leveret.client.owner import Owner
 from leveret.client.topology.handle import QueueHandle
 from leveret.client.transport.channel import Channel
 from leveret.client.transport.link import Link
 from leveret.core.client.channel_codec import DeliveryBuffer
 from leveret.core.client.delivery import Delivery
 from leveret.core.codec.names import name_octets
-
-if TYPE_CHECKING:
-    from leveret.client.connection import Connection
 
 __all__ = ["Subscription"]
 
@@ -66,7 +64,7 @@ class Subscription:
     rank = 3
     kind = "consumer"
 
-    def __init__(self, connection: Connection, queue: str | QueueHandle, options: ConsumerOptions) -> None:
+    def __init__(self, connection: Owner, queue: str | QueueHandle, options: ConsumerOptions) -> None:
         self._connection = connection
         self._loop = asyncio.get_running_loop()
         self._queue = queue

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from leveret.client.backoff import backoff_s
 from leveret.client.errors import ClientClosed, ClientError, ConnectionLost
+from leveret.client.owner import Owner
+from leveret.client.publishing.pool import Pool
 from leveret.client.transport.channel import Channel
-
-if TYPE_CHECKING:
-    from leveret.client.connection import Connection
 
 __all__ = ["ChannelKeeper"]
 
@@ -27,14 +25,15 @@ class ChannelKeeper:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Owner,
+        pool: Pool,
         confirms: bool,
         deadline_s: float,
         on_open: Callable[[Channel], None],
         on_end: Callable[[ClientError], None],
     ) -> None:
         self._connection = connection
-        self._pool = connection.pool
+        self._pool = pool
         self._confirms = confirms
         self._deadline_s = deadline_s
         self._on_open = on_open

@@ -10,19 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from leveret.client.deadline import within
 from leveret.client.errors import ChannelClosed, ClientClosed, ClientError, ConnectionLost
 from leveret.client.metrics import numbers_of
+from leveret.client.owner import Owner
 from leveret.client.publishing.pooled_channel import Borrowing
 from leveret.client.transport.channel import Channel
 from leveret.client.transport.link import Link
-
-if TYPE_CHECKING:
-    from leveret.client.connection import Connection
 
 __all__ = ["Pool", "PoolStatistics"]
 
@@ -49,7 +46,7 @@ class Pool:
     kind = label = "pool"
     name = "the channel pool"
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Owner) -> None:
         self._connection = connection
         self._size = connection.options.pool_size
         self._max = connection.options.channels_max

@@ -5,9 +5,9 @@ Nothing is sent again after a lost connection; that is what producers are for.""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Protocol, Unpack
 
 from leveret.client.errors import BatchFailed, ClientClosed, ClientError, DeadlineExceeded, fresh
 from leveret.client.message import Body, MessageProperties
@@ -18,10 +18,15 @@ from leveret.client.transport.channel import Channel
 from leveret.core.client.channel_codec import ChannelCodec
 from leveret.core.client.outgoing import Outgoing
 
-if TYPE_CHECKING:
-    from leveret.client.publishing.pool import Pool
+__all__ = ["Borrowing", "Lender", "PooledChannel"]
 
-__all__ = ["Borrowing", "PooledChannel"]
+
+class Lender(Protocol):
+    """The pool, as a borrower sees it."""
+
+    async def take(self, deadline_s: float, on_end: Callable[[ClientError], None]) -> Channel: ...
+
+    def put(self, channel: Channel) -> None: ...
 
 
 class PooledChannel:
@@ -168,7 +173,7 @@ class PooledChannel:
 class Borrowing:
     """Enter it: `async with pool.borrow() as channel`."""
 
-    def __init__(self, pool: Pool, deadline_s: float, confirm_deadline_s: float) -> None:
+    def __init__(self, pool: Lender, deadline_s: float, confirm_deadline_s: float) -> None:
         self._pool = pool
         self._deadline_s = deadline_s
         self._confirm_deadline_s = confirm_deadline_s

@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from leveret.client.deadline import within
 from leveret.client.errors import (
@@ -22,11 +22,12 @@ from leveret.client.errors import (
     fresh,
 )
 from leveret.client.message import Body, Message, MessageProperties
-from leveret.client.metrics import producer_numbers
+from leveret.client.owner import Owner
 from leveret.client.publishing.channel_keeper import ChannelKeeper
 from leveret.client.publishing.confirmation import BatchWait, Confirmation
 from leveret.client.publishing.in_flight import Counters, InFlight
 from leveret.client.publishing.message_encoder import MessageEncoder
+from leveret.client.publishing.pool import Pool
 from leveret.client.publishing.positional import NOT_GIVEN, as_named
 from leveret.client.publishing.producer_options import ProducerOptions
 from leveret.client.tracing import Place, start_span, with_headers
@@ -35,9 +36,6 @@ from leveret.client.transport.link import Link
 from leveret.client.transport.recovery import State
 from leveret.core.client.channel_codec import ChannelCodec
 from leveret.core.client.outgoing import Outgoing
-
-if TYPE_CHECKING:
-    from leveret.client.connection import Connection
 
 __all__ = ["Producer"]
 
@@ -53,7 +51,7 @@ class Producer:
     rank = 2
     kind = "producer"
 
-    def __init__(self, connection: Connection, encoder: MessageEncoder, options: ProducerOptions) -> None:
+    def __init__(self, connection: Owner, pool: Pool, encoder: MessageEncoder, options: ProducerOptions) -> None:
         self._connection = connection
         self._loop = asyncio.get_running_loop()
         self._encoder = encoder
@@ -62,7 +60,7 @@ class Producer:
         self.name = f"the producer {encoder.prefix}"
         self.label = encoder.exchange or "amq.default"
         self._tracing = connection.tracing
-        self._keeper = ChannelKeeper(connection, options.confirms, self._deadline_s, self._opened, self._ended)
+        self._keeper = ChannelKeeper(connection, pool, options.confirms, self._deadline_s, self._opened, self._ended)
         self._transit = InFlight(self._loop, options, self._keeper.want, self._why)
         self._window = self._transit.window
         self._closed_by: ClientClosed | None = None
@@ -70,7 +68,13 @@ class Producer:
 
     @classmethod
     def make(
-        cls, connection: Connection, exchange: str, routing_key: str, mandatory: bool, given: Mapping[str, Any]
+        cls,
+        connection: Owner,
+        pool: Pool,
+        exchange: str,
+        routing_key: str,
+        mandatory: bool,
+        given: Mapping[str, Any],
     ) -> Producer:
         """`given` are options, and properties that every message is to have."""
         names = ProducerOptions.__struct_fields__
@@ -85,7 +89,7 @@ class Producer:
             deduplicate=options.deduplicate,
             publishing_name=options.publishing_name,
         )
-        return cls(connection, encoder, options)
+        return cls(connection, pool, encoder, options)
 
     # ---- as it is
 
@@ -133,7 +137,13 @@ class Producer:
         return self._closed_by is None
 
     def numbers(self) -> dict[str, float]:
-        return producer_numbers(self)
+        counters = self.counters
+        return {
+            **{f"{name}_total": getattr(counters, name) for name in counters.__struct_fields__},
+            "in_flight": self.in_flight,
+            "in_flight_bytes": self.in_flight_bytes,
+            "waiting": self.waiting,
+        }
 
     def _place(self) -> Place:
         return Place(self._encoder.exchange, self._encoder.routing_key, self._connection.address)

@@ -13,7 +13,7 @@ import itertools
 import secrets
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import msgspec
 
@@ -28,6 +28,7 @@ from leveret.client.errors import (
 )
 from leveret.client.message import encode_body
 from leveret.client.metrics import numbers_of
+from leveret.client.owner import Owner
 from leveret.client.payload import Decoder
 from leveret.client.transport.channel import Channel
 from leveret.client.transport.link import Link
@@ -36,9 +37,6 @@ from leveret.core.client.channel_codec import ChannelCodec, DeliveryBuffer
 from leveret.core.client.delivery import Delivery
 from leveret.core.client.outgoing import MANDATORY, Outgoing, make_address
 from leveret.core.codec.properties import encode_properties
-
-if TYPE_CHECKING:
-    from leveret.client.connection import Connection
 
 __all__ = ["RemoteError", "Rpc", "RpcCounters"]
 
@@ -80,7 +78,7 @@ class Rpc:
     rank = 2
     kind = label = name = "rpc"
 
-    def __init__(self, connection: Connection, *, deadline_s: float | None = None, calls_max: int = 1000) -> None:
+    def __init__(self, connection: Owner, *, deadline_s: float | None = None, calls_max: int = 1000) -> None:
         if calls_max < 1:
             raise ValueError(f"calls_max is {calls_max}, and must be at least 1")
         self._connection = connection

@@ -11,7 +11,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -19,6 +19,7 @@ from leveret.client.consuming.feed import Feed
 from leveret.client.deadline import within
 from leveret.client.errors import ChannelClosed, ClientError, DeadlineExceeded, StaleDelivery, again
 from leveret.client.message import encode_body
+from leveret.client.owner import Owner
 from leveret.client.payload import Decoder, Undecodable
 from leveret.client.rpc.caller import DIRECT, ERROR_HEADER, ERROR_TEXT_HEADER
 from leveret.client.transport.channel import Channel
@@ -28,9 +29,6 @@ from leveret.core.client.delivery import Delivery
 from leveret.core.client.outgoing import MANDATORY, Outgoing, make_address
 from leveret.core.codec.names import name_octets
 from leveret.core.codec.properties import encode_properties
-
-if TYPE_CHECKING:
-    from leveret.client.connection import Connection
 
 __all__ = ["RpcServer", "ServerCounters"]
 
@@ -63,7 +61,7 @@ class RpcServer:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Owner,
         queue: str,
         handler: Handler,
         *,

@@ -10,19 +10,17 @@ import re
 import sqlite3
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from leveret.client.deadline import within
 from leveret.client.errors import ClientError, ConnectionLost, Refused, again
+from leveret.client.owner import Owner
 from leveret.client.transport.channel import Channel
 from leveret.core.client.channel_codec import ChannelCodec
 from leveret.core.client.outgoing import Outgoing, make_address
 from leveret.core.codec.field_types import Table
 from leveret.core.codec.properties import encode_properties
 from leveret.wire.queue_methods import QueueDeclare, QueueDelete
-
-if TYPE_CHECKING:
-    from leveret.client.connection import Connection
 
 __all__ = ["OffsetStore", "QueueOffsetStore", "SqliteOffsetStore"]
 
@@ -124,7 +122,7 @@ class QueueOffsetStore:
     """In the broker itself, whichever it is: each consumer has a durable queue that keeps one message, the last. For
     those who have no database; readers on several machines can take over from each other."""
 
-    def __init__(self, connection: Connection, *, prefix: str = "stream-offsets", deadline_s: float = 30.0) -> None:
+    def __init__(self, connection: Owner, *, prefix: str = "stream-offsets", deadline_s: float = 30.0) -> None:
         self._connection = connection
         self._prefix = prefix
         self._deadline_s = deadline_s

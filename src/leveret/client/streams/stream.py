@@ -15,20 +15,18 @@ import contextlib
 import logging
 from collections.abc import Callable, Generator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from leveret.client.consuming.feed import Feed
 from leveret.client.errors import AlreadySettled, ClientError, StaleDelivery
+from leveret.client.owner import Owner
 from leveret.client.payload import Decoder
 from leveret.client.streams.offset_store import OffsetStore
 from leveret.client.streams.stream_start import OFFSET, STORED, Start, check_start, is_leveret, offset_of, resolve
 from leveret.client.transport.channel import Channel
 from leveret.core.client.delivery import Delivery
-
-if TYPE_CHECKING:
-    from leveret.client.connection import Connection
 
 __all__ = ["Stream", "StreamCounters", "StreamMessage"]
 
@@ -93,7 +91,7 @@ class Stream:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Owner,
         name: str,
         *,
         offset: Start = "next",

@@ -8,18 +8,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leveret.client.errors import ClientClosed
+from leveret.client.owner import Owner
 from leveret.client.streams.partitions import find_partitions
 from leveret.client.streams.stream import Stream, StreamMessage
 from leveret.core.codec.field_types import Table
 from leveret.core.codec.murmur3 import murmur3_32
 from leveret.wire.exchange_methods import ExchangeDeclare
 from leveret.wire.queue_methods import QueueBind, QueueDeclare
-
-if TYPE_CHECKING:
-    from leveret.client.connection import Connection
 
 __all__ = ["SuperStream", "declare_super_stream", "partition_key"]
 
@@ -41,7 +39,7 @@ def partition_key(key: str | bytes, partitions: int) -> str:
 
 
 async def declare_super_stream(
-    connection: Connection, name: str, partitions: int, *, arguments: dict[str, Any] | None = None
+    connection: Owner, name: str, partitions: int, *, arguments: dict[str, Any] | None = None
 ) -> list[str]:
     """Makes the exchange, the partitions `name-0`, `name-1` ... and their bindings, if they are not there, and gives
     the partitions' names. `arguments` are those of each stream, such as {"x-max-age": "7D"}."""
@@ -66,7 +64,7 @@ class SuperStream:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Owner,
         name: str,
         *,
         partitions: int | Sequence[str] | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.client.consuming.batches import Batch
+from leveret.client.batches import Batch
 from tests.unit.core.client.test_settlement import Scene
 
 ACK, NACK = 0x003C0050, 0x003C0078
