@@ -97,6 +97,8 @@ def test_a_tidy_house_passes(tmp_path: Path) -> None:
         ("client__pool", "import leveret.storage", "Client, Spark"),
         ("spark__source", "import leveret.catalog", "Client, Spark"),
         ("cli__queues", "import leveret.broker", "Client, Spark"),
+        ("spark__source", "import leveret.core", "Spark knows"),
+        ("spark__source", "from leveret.wire import queue_methods", "Spark knows"),
         ("client__owner", "import leveret.client.connection", "Each room of the client"),
         ("client__owner", FOR_TYPES_ALONE, "Each room of the client"),
         ("client__surprise", "", "Each room of the client"),

@@ -78,6 +78,16 @@ class InFlight:
 
     # ---- out
 
+    def numbers(self) -> dict[str, float]:
+        """For metrics."""
+        counters, window = self.counters, self.window
+        return {
+            **{f"{name}_total": getattr(counters, name) for name in counters.__struct_fields__},
+            "in_flight": window.count,
+            "in_flight_bytes": window.bytes,
+            "waiting": window.waiting,
+        }
+
     def accept(self, message: Outgoing, due: float, owner: Confirmation | BatchWait) -> None:
         """Takes a message over, for which there is room in the window."""
         message.owner = owner

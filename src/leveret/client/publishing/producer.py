@@ -1,7 +1,7 @@
 """Publishing that survives lost connections: every message is kept until the broker has answered for it.
 
-What is under way is the transit's business (transit.py), how messages are written the envelopes' (envelopes.py), and on
-which channel the keeper's (channel_keeper.py)."""
+What is under way is in in_flight.py, how messages are written in message_encoder.py, and on which channel in
+channel_keeper.py."""
 
 from __future__ import annotations
 
@@ -13,14 +13,7 @@ from types import TracebackType
 from typing import Any, Unpack
 
 from leveret.client.deadline import within
-from leveret.client.errors import (
-    BatchFailed,
-    ClientClosed,
-    ClientError,
-    ConnectionLost,
-    DeadlineExceeded,
-    fresh,
-)
+from leveret.client.errors import BatchFailed, ClientClosed, ClientError, ConnectionLost, DeadlineExceeded, fresh
 from leveret.client.message import Body, Message, MessageProperties
 from leveret.client.owner import Owner
 from leveret.client.publishing.channel_keeper import ChannelKeeper
@@ -137,13 +130,7 @@ class Producer:
         return self._closed_by is None
 
     def numbers(self) -> dict[str, float]:
-        counters = self.counters
-        return {
-            **{f"{name}_total": getattr(counters, name) for name in counters.__struct_fields__},
-            "in_flight": self.in_flight,
-            "in_flight_bytes": self.in_flight_bytes,
-            "waiting": self.waiting,
-        }
+        return self._transit.numbers()
 
     def _place(self) -> Place:
         return Place(self._encoder.exchange, self._encoder.routing_key, self._connection.address)

@@ -7,6 +7,7 @@ lets us: Leveret answers the question, with RabbitMQ we look at the end of the s
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from datetime import datetime
@@ -20,6 +21,7 @@ from leveret.core.client.channel_codec import DeliveryBuffer
 from leveret.core.client.delivery import Delivery
 
 __all__ = [
+    "IDENTITY",
     "OFFSET",
     "NotAStream",
     "Start",
@@ -27,11 +29,14 @@ __all__ = [
     "ask",
     "ask_producers",
     "check_start",
+    "first_offset_from",
     "is_leveret",
     "resolve",
 ]
 
 OFFSET = "x-stream-offset"
+# The argument by which a consumer asks for a stream that it knows.
+IDENTITY = "x-stream-id"
 Start = str | int | datetime
 STORED = "stored"
 MOVING = ("next", "last")
@@ -131,6 +136,18 @@ async def _look(link: Link, stream: str, start: Start) -> int:
         return first if start == "last" else last + 1
     finally:
         await channel.close()
+
+
+async def first_offset_from(channel: Channel, stream: str, start: Any) -> int | None:
+    """The offset of the first message from a place on; None if none comes within a second. For brokers that do not
+    answer questions."""
+    await channel.prefetch(1)
+    delivery_buffer, come = _delivery_buffer(b"leveret-first")
+    await channel.consume(stream, delivery_buffer, arguments={OFFSET: start})
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LOOK_S):
+            await _some(channel, delivery_buffer, come)
+    return offset_of(delivery_buffer.items[0].headers) if delivery_buffer.items else None
 
 
 async def _end_of(channel: Channel, delivery_buffer: DeliveryBuffer, come: asyncio.Event) -> int:
