@@ -11,7 +11,7 @@ from urllib.parse import quote
 import uvloop
 
 from leveret.client import Connection, Delivery, Message, connect, events
-from leveret.client.message_encoder import MessageEncoder
+from leveret.client.publishing.message_encoder import MessageEncoder
 from leveret.core.client.outgoing import Outgoing
 from leveret.wire.exchange_methods import ExchangeDeclare
 from leveret.wire.queue_methods import QueueBind, QueueDeclare, QueueDeclareOk

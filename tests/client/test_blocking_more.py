@@ -13,13 +13,13 @@ import pytest
 
 import leveret.client as asyncio_client
 from leveret.client import blocking
-from leveret.client.pool import Pool
-from leveret.client.pooled_channel import PooledChannel
-from leveret.client.producer import Producer
-from leveret.client.rpc import RemoteError, Rpc
-from leveret.client.rpc_server import RpcServer
-from leveret.client.stream import Stream
-from leveret.client.super_stream import SuperStream, declare_super_stream, partition_key
+from leveret.client.publishing.pool import Pool
+from leveret.client.publishing.pooled_channel import PooledChannel
+from leveret.client.publishing.producer import Producer
+from leveret.client.rpc.caller import RemoteError, Rpc
+from leveret.client.rpc.server import RpcServer
+from leveret.client.streams.stream import Stream
+from leveret.client.streams.super_stream import SuperStream, declare_super_stream, partition_key
 from leveret.client.topology import Queue, Topology
 from tests.client.amqp_server import AmqpServer
 from tests.client.blocking_scene import Scene, scene_at

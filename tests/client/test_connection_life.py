@@ -17,7 +17,7 @@ from leveret.client import (
     connect,
     events,
 )
-from leveret.client.link import Link
+from leveret.client.transport.link import Link
 from leveret.testing import Broker
 from leveret.wire.basic_methods import BasicQos
 from leveret.wire.codec import encode_method

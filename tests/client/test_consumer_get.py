@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from leveret.client import AlreadySettled, ChannelClosed, StaleDelivery
-from leveret.client.getting import CHANNELS_MAX
+from leveret.client.consuming.getting import CHANNELS_MAX
 from tests.client.amqp_server import AmqpServer
 from tests.client.consumer_scene import in_loop, numbered, placed
 

@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-from leveret.client.consumer_options import ConsumerOptions
+from leveret.client.consuming.consumer_options import ConsumerOptions
 from tests.client.consumer_scene import in_loop
 
 PAGE = Path(__file__).parents[2] / "docs" / "client-consuming.md"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from leveret.client.pool import PoolStatistics
-from leveret.client.rpc import RpcCounters
-from leveret.client.rpc_server import ServerCounters
-from leveret.client.stream import StreamCounters
+from leveret.client.publishing.pool import PoolStatistics
+from leveret.client.rpc.caller import RpcCounters
+from leveret.client.rpc.server import ServerCounters
+from leveret.client.streams.stream import StreamCounters
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("client-observing.md", "client-retries.md", "client-rpc.md", "client-streams.md")

@@ -17,7 +17,7 @@ from leveret.client import (
     PooledChannel,
     Unroutable,
 )
-from leveret.client.channel import Channel
+from leveret.client.transport.channel import Channel
 from leveret.wire.basic_methods import BasicAck
 from tests.client.faults import DROP_FRAME, HALF_OPEN
 from tests.client.producer_scene import bodies, count, restored, run, run_proxied

@@ -18,7 +18,7 @@ from leveret.client import (
     Refused,
     Unroutable,
 )
-from leveret.client.producer import Producer
+from leveret.client.publishing.producer import Producer
 from tests.client.faults import HALF_OPEN
 from tests.client.producer_scene import bodies, count, declare, declare_exchange, run, run_proxied, take_all
 from tests.client.proxy import Proxy, Step

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leveret.client import BatchFailed, ChannelClosed, ClientError, Confirmation, Message, Unroutable, connect
-from leveret.client.producer import Producer
+from leveret.client.publishing.producer import Producer
 from tests.client.amqp_server import AmqpServer
 from tests.client.faults import CUT, RESET
 from tests.client.producer_scene import QUICK, bodies, declare, expect_nothing_left

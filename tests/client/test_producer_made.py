@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from leveret.client import BatchFailed, ChannelClosed, ClientClosed, Connection, DeadlineExceeded, Unroutable
-from leveret.client.message_encoder import MessageEncoder
+from leveret.client.publishing.message_encoder import MessageEncoder
 from tests.client.faults import CUT, HALF_OPEN
 from tests.client.producer_scene import count, declare_exchange, made, run, run_proxied, take_all
 from tests.client.proxy import Proxy, Step

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from leveret.client.message import Message
-from leveret.client.producer_options import ProducerOptions
+from leveret.client.publishing.producer_options import ProducerOptions
 from tests.client.producer_scene import expect_nothing_left
 
 PAGE = Path(__file__).parents[2] / "docs" / "client-publishing.md"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leveret.spark import range_reader
+from leveret.client.bulk import range_reader
 from leveret.spark.broker_client import Broker as SparkBroker
 from leveret.spark.options import READ, read_options
 from leveret.spark.pushed_filters import PushedFilters

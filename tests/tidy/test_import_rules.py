@@ -15,6 +15,12 @@ ROOMS = (
     *("routing", "cluster", "wire", "catalog", "storage", "core", "runtime"),
 )
 
+FOR_TYPES_ALONE = """
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    from leveret.client.connection import Connection
+"""
+
 
 def room_names_to_mend(built: set[str], contracts: list[dict[str, object]]) -> list[str]:
     """Rooms that exist but stand in a contract as `.**`, which leaves out their __init__.py, and the reverse."""
@@ -39,7 +45,7 @@ def house(tree: Path, **modules: str) -> Path:
     for room in (*ROOMS, "cluster/consensus"):
         (package / room).mkdir(parents=True)
         (package / room / "__init__.py").touch()
-    for name in ("__init__", "errors"):
+    for name in ("__init__", "errors", "client/connection"):
         (package / f"{name}.py").touch()
     for place, source in modules.items():
         (package / f"{place.replace('__', '/')}.py").write_text(source + "\n")
@@ -91,6 +97,11 @@ def test_a_tidy_house_passes(tmp_path: Path) -> None:
         ("client__pool", "import leveret.storage", "Client, Spark"),
         ("spark__source", "import leveret.catalog", "Client, Spark"),
         ("cli__queues", "import leveret.broker", "Client, Spark"),
+        ("spark__source", "import leveret.core", "Spark knows"),
+        ("spark__source", "from leveret.wire import queue_methods", "Spark knows"),
+        ("client__owner", "import leveret.client.connection", "Each room of the client"),
+        ("client__owner", FOR_TYPES_ALONE, "Each room of the client"),
+        ("client__surprise", "", "Each room of the client"),
     ],
 )
 def test_a_broken_rule_is_named(place: str, source: str, contract: str, tmp_path: Path) -> None:

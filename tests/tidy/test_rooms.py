@@ -12,7 +12,6 @@ MODULES_MAX = 22
 CROWDED = {
     "src/leveret/broker": 32,
     "src/leveret/cli": 24,
-    "src/leveret/client": 45,
     "src/leveret/management/api": 48,
     "src/leveret/node": 24,
     "src/leveret/runtime": 29,

@@ -6,11 +6,10 @@
 Imports nothing of the broker, and installs without it."""
 
 from leveret.client.batches import Batch
-from leveret.client.channel import Channel
-from leveret.client.confirmation import Confirmation
 from leveret.client.connection import Connection, connect
 from leveret.client.connection_pool import ConnectionPool
-from leveret.client.consumer import Consumer
+from leveret.client.consuming.consumer import Consumer
+from leveret.client.consuming.poison import OnError, Reject, Requeue, RetryLater, delivery_count
 from leveret.client.errors import (
     AlreadySettled,
     AuthenticationFailed,
@@ -30,18 +29,19 @@ from leveret.client.errors import (
 )
 from leveret.client.message import Message
 from leveret.client.metrics import ConnectionMetrics, PartMetrics, PrometheusCollector
-from leveret.client.offset_store import OffsetStore, QueueOffsetStore, SqliteOffsetStore
 from leveret.client.payload import Typed, Undecodable
-from leveret.client.poison import OnError, Reject, Requeue, RetryLater, delivery_count
-from leveret.client.pool import Pool, PoolStatistics
-from leveret.client.pooled_channel import PooledChannel
-from leveret.client.producer import Producer
-from leveret.client.recovery import State
-from leveret.client.rpc import RemoteError, Rpc
-from leveret.client.rpc_server import RpcServer
-from leveret.client.stream import Stream, StreamMessage
-from leveret.client.super_stream import SuperStream, declare_super_stream, partition_key
+from leveret.client.publishing.confirmation import Confirmation
+from leveret.client.publishing.pool import Pool, PoolStatistics
+from leveret.client.publishing.pooled_channel import PooledChannel
+from leveret.client.publishing.producer import Producer
+from leveret.client.rpc.caller import RemoteError, Rpc
+from leveret.client.rpc.server import RpcServer
+from leveret.client.streams.offset_store import OffsetStore, QueueOffsetStore, SqliteOffsetStore
+from leveret.client.streams.stream import Stream, StreamMessage
+from leveret.client.streams.super_stream import SuperStream, declare_super_stream, partition_key
 from leveret.client.tracing import Tracing
+from leveret.client.transport.channel import Channel
+from leveret.client.transport.recovery import State
 from leveret.core.client.delivery import Delivery
 
 __all__ = [

@@ -11,12 +11,12 @@ import logging
 import random
 from collections.abc import AsyncIterator, Generator, Sequence
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from leveret.client import events
-from leveret.client.channel import Channel
-from leveret.client.consumer import Consumer
-from leveret.client.consumer_options import read_consumer_options
+from leveret.client.consuming.consumer import Consumer
+from leveret.client.consuming.consumer_options import read_consumer_options
+from leveret.client.consuming.getting import Getter
 from leveret.client.errors import (
     AuthenticationFailed,
     ClientClosed,
@@ -27,47 +27,30 @@ from leveret.client.errors import (
     again,
 )
 from leveret.client.events import Event, Events
-from leveret.client.getting import Getter
-from leveret.client.handshake import open_link
-from leveret.client.link import Link
 from leveret.client.metrics import ConnectionMetrics, take_metrics
 from leveret.client.options import Options, read_options
+from leveret.client.owner import Part
 from leveret.client.payload import Decoder, Typed
-from leveret.client.pool import Pool
-from leveret.client.producer import Producer
-from leveret.client.recovery import Recovery, State
-from leveret.client.rpc import Rpc
-from leveret.client.rpc_server import Handler, RpcServer
-from leveret.client.stream import Stream
-from leveret.client.super_stream import SuperStream
+from leveret.client.publishing.pool import Pool
+from leveret.client.publishing.producer import Producer
+from leveret.client.rpc.caller import Rpc
+from leveret.client.rpc.server import Handler, RpcServer
+from leveret.client.streams.stream import Stream
+from leveret.client.streams.super_stream import SuperStream
 from leveret.client.topology.handle import QueueHandle
 from leveret.client.topology.manager import Topology
 from leveret.client.tracing import make_tracing
+from leveret.client.transport.channel import Channel
+from leveret.client.transport.handshake import open_link
+from leveret.client.transport.link import Link
+from leveret.client.transport.recovery import Recovery, State
 from leveret.client.url import DEFAULT_URL, Address, parse_urls
 from leveret.core.client.delivery import Delivery
 
-__all__ = ["Connection", "Part", "connect"]
+__all__ = ["Connection", "connect"]
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-
-
-class Part(Protocol):
-    """Something that lives on a connection and outlives its links."""
-
-    # Lower ones are restored first: topology 0, pool 1, producers 2, consumers 3.
-    rank: int
-    # For events and logs.
-    name: str
-
-    async def restore(self, link: Link) -> None:
-        """There is a new link. A ClientError is reported, and the others go on."""
-
-    def lost(self, reason: ClientError) -> None:
-        """The link is gone. Must not block, and not raise."""
-
-    async def stop(self, reason: ClientError) -> None:
-        """The connection is closed by its user, or recovery was given up: nobody may wait any longer."""
 
 
 class Connection:
@@ -227,7 +210,7 @@ class Connection:
     ) -> Producer:
         """Something to publish with. Exchange, routing key and `mandatory` are what messages have that say nothing
         else; so are properties, such as `app_id="shop"`. The options are in producer_options.py."""
-        return Producer.make(self, exchange, routing_key, mandatory, options)
+        return Producer.make(self, self.pool, exchange, routing_key, mandatory, options)
 
     # ---- its parts
 

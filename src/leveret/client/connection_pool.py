@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from leveret.client.connection import Connection, connect
 from leveret.client.errors import ClientClosed
-from leveret.client.pooled_channel import Borrowing
-from leveret.client.recovery import State
+from leveret.client.publishing.pooled_channel import Borrowing
+from leveret.client.transport.recovery import State
 from leveret.client.url import DEFAULT_URL
 
 if TYPE_CHECKING:
-    from leveret.client.consumer import Consumer
-    from leveret.client.producer import Producer
+    from leveret.client.consuming.consumer import Consumer
+    from leveret.client.publishing.producer import Producer
     from leveret.client.topology.handle import QueueHandle
 
 __all__ = ["ConnectionPool"]

@@ -5,27 +5,22 @@ name ends with _total only grows. Prometheus needs prometheus-client, which is i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from leveret.client.errors import ClientError
-from leveret.client.recovery import State
+from leveret.client.options import Options
+from leveret.client.owner import Part
+from leveret.client.transport.link import Link
+from leveret.client.transport.recovery import State
+from leveret.client.url import Address
 
-if TYPE_CHECKING:
-    from leveret.client.connection import Connection
-    from leveret.client.consumer import Consumer
-    from leveret.client.producer import Producer
-
-__all__ = ["ConnectionMetrics", "Measured", "PartMetrics", "PrometheusCollector", "take_metrics"]
+__all__ = ["ConnectionMetrics", "Counted", "Measured", "PartMetrics", "PrometheusCollector", "take_metrics"]
 
 PREFIX = "leveret_client"
-CONSUMER_TOTALS = (
-    *("delivered", "redelivered", "acked", "nacked"),
-    *("failed", "parked", "rejected", "stale", "resubscribed"),
-)
 OWN = {
     "open": "Whether the connection is open and everything on it restored",
     "blocked": "Whether the broker takes no messages at present",
@@ -45,6 +40,31 @@ class Measured(Protocol):
     label: str
 
     def numbers(self) -> Mapping[str, float]: ...
+
+
+class Counted(Protocol):
+    """A connection, as far as it is counted."""
+
+    @property
+    def options(self) -> Options: ...
+
+    @property
+    def address(self) -> Address: ...
+
+    @property
+    def state(self) -> State: ...
+
+    @property
+    def blocked(self) -> str | None: ...
+
+    @property
+    def reconnects_total(self) -> int: ...
+
+    @property
+    def link(self) -> Link | None: ...
+
+    @property
+    def parts(self) -> Sequence[Part]: ...
 
 
 class PartMetrics(msgspec.Struct, frozen=True):
@@ -79,7 +99,7 @@ class ConnectionMetrics(msgspec.Struct, frozen=True):
         }
 
 
-def take_metrics(connection: Connection) -> ConnectionMetrics:
+def take_metrics(connection: Counted) -> ConnectionMetrics:
     link = connection.link
     parts = [part for part in connection.parts if isinstance(part, Measured)]
     return ConnectionMetrics(
@@ -98,30 +118,11 @@ def numbers_of(counters: msgspec.Struct) -> dict[str, float]:
     return {name: getattr(counters, name) for name in counters.__struct_fields__}
 
 
-def producer_numbers(producer: Producer) -> dict[str, float]:
-    counters = producer.counters
-    return {
-        **{f"{name}_total": getattr(counters, name) for name in counters.__struct_fields__},
-        "in_flight": producer.in_flight,
-        "in_flight_bytes": producer.in_flight_bytes,
-        "waiting": producer.waiting,
-    }
-
-
-def consumer_numbers(consumer: Consumer[Any]) -> dict[str, float]:
-    return {
-        **{f"{name}_total": getattr(consumer, name) for name in CONSUMER_TOTALS},
-        "in_hand": consumer.in_hand,
-        "waiting": consumer.waiting,
-        "holding": float(consumer.is_holding),
-    }
-
-
 class PrometheusCollector:
     """For prometheus_client: REGISTRY.register(PrometheusCollector(connection)). Takes several connections, which
     differ by the label `connection`: their name if they have one, else their address."""
 
-    def __init__(self, *connections: Connection) -> None:
+    def __init__(self, *connections: Counted) -> None:
         try:
             self._core: Any = import_module("prometheus_client.core")
         except ImportError:

@@ -13,11 +13,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 
 from leveret.catalog.parameters import direct_vhost, without_login
-from leveret.client.channel import Channel
 from leveret.client.errors import ClientError, ConnectionFailed
-from leveret.client.handshake import open_link
-from leveret.client.link import Link
 from leveret.client.options import EXTERNAL, Options
+from leveret.client.transport.channel import Channel
+from leveret.client.transport.handshake import open_link
+from leveret.client.transport.link import Link
 from leveret.client.url import parse_url
 
 __all__ = ["Dialed", "Dialer", "LocalLogin", "OpenLocal"]

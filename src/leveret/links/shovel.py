@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from leveret.client.channel import Channel
 from leveret.client.errors import ChannelClosed
+from leveret.client.transport.channel import Channel
 from leveret.core.client.channel_codec import DeliveryBuffer
 from leveret.core.client.outgoing import MANDATORY
 from leveret.core.client.relay import Relay

@@ -11,8 +11,8 @@ import random
 from collections import deque
 from typing import Any
 
-from leveret.client.channel import Channel
 from leveret.client.errors import ClientError, ConnectionLost, ConsumerCancelled, Unroutable
+from leveret.client.transport.channel import Channel
 from leveret.core.client.channel_codec import ChannelCodec
 from leveret.core.client.relay import Relay
 

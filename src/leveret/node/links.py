@@ -13,9 +13,9 @@ from leveret.auth.identity import Identity
 from leveret.broker.link_identity import LinkIdentity
 from leveret.broker.link_status import LinkStatus
 from leveret.client.errors import ConnectionFailed
-from leveret.client.handshake import open_link
-from leveret.client.link import Link
 from leveret.client.options import Options
+from leveret.client.transport.handshake import open_link
+from leveret.client.transport.link import Link
 from leveret.client.url import Address
 from leveret.errors import LoginRefused, StartupError
 from leveret.links.dialing import Dialer, LocalLogin

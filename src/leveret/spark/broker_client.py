@@ -16,7 +16,8 @@ from leveret.client import connect
 from leveret.client.connection import Connection
 from leveret.client.errors import AuthenticationFailed, ChannelClosed, ClientError, InvalidUrl
 from leveret.client.options import Options
-from leveret.client.recovery import State
+from leveret.client.streams.stream_start import IDENTITY
+from leveret.client.transport.recovery import State
 from leveret.client.url import parse_urls
 from leveret.spark.errors import InvalidOption, SourceFailed
 from leveret.spark.options import find_password
@@ -27,8 +28,6 @@ T = TypeVar("T")
 # What trying again does not mend: not allowed, not there, in use or wrong as it is, not built.
 HOPELESS = (403, 404, 405, 406, 530, 540)
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.1, 2.0
-# The argument by which a consumer asks for a stream that it knows.
-IDENTITY = "x-stream-id"
 # A process of Spark's may not run its loop for minutes, so it could not answer heartbeats.
 NO_HEARTBEAT = 0
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from leveret.core.client.cells import NumberCells, OctetCells, PairCells
+from leveret.client.bulk import NumberCells, OctetCells, PairCells
 
 __all__ = ["cells_of"]
 

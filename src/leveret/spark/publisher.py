@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any
 
+from leveret.client.bulk import Outgoing
+from leveret.client.bulk.run_publisher import RunPublisher
 from leveret.client.connection import Connection
 from leveret.client.errors import AuthenticationFailed, BatchFailed, ChannelClosed, ClientError
-from leveret.client.producer import Producer
-from leveret.client.stream_start import ask_producers, is_leveret
-from leveret.core.client.outgoing import Outgoing
-from leveret.core.client.runs import find_untried
+from leveret.client.publishing.producer import Producer
+from leveret.client.streams.stream_start import ask_producers, is_leveret
 from leveret.spark.broker_client import Broker
 from leveret.spark.errors import SourceFailed, WriteFailed
 from leveret.spark.row_messages import Made
@@ -29,10 +29,9 @@ WINDOW, WINDOW_BYTES = 5_000, 16 * 1024 * 1024
 FORBIDDEN = 403
 # There is no such queue, or it is no stream.
 NO_STREAM = (404, 406)
-# So many exchanges with routing keys are tried one by one, by each task; it takes the time of a confirm each.
-PLACES_MAX = 200
 # One for each place and login that this process has published to.
 _BROKERS: dict[tuple[Any, ...], Broker] = {}
+Publish = Callable[[Producer, list[Outgoing | None], Mapping[int, str]], Awaitable[list[tuple[int, str]]]]
 
 
 class Publisher:
@@ -44,8 +43,7 @@ class Publisher:
         self._broker = broker
         self._deadline_s: float = options["confirmTimeout"]
         self._producer: Producer | None = None
-        # Exchanges with routing keys that this task has published to, as they stand on the wire.
-        self._tried: set[bytes] = set()
+        self._runs = RunPublisher(self._deadline_s)
 
     def producers(self, queue: str, prefix: str) -> dict[str, int]:
         """The last ids of producers whose names begin so, if it is a stream of Leveret's; others know none."""
@@ -78,55 +76,20 @@ class Publisher:
     def publish(self, made: Made) -> list[tuple[int, str]]:
         """Publishes all that are messages and waits for their confirms. The others, and those that the broker did not
         take, as (place, why)."""
-        return self._broker.loop.run_until_complete(self._publish(made, 0, len(made.messages)))
+        return self._broker.loop.run_until_complete(self._publish(self._runs.publish, made))
 
     def publish_until(self, made: Made) -> list[tuple[int, str]]:
         """The same up to the first that cannot be published; what comes behind it is not, as far as that can be known.
         A stream that had got what comes behind would take the bad one for known when it is written again."""
-        return self._broker.loop.run_until_complete(self._publish_until(made))
+        return self._broker.loop.run_until_complete(self._publish(self._runs.publish_until, made))
 
-    async def _publish_until(self, made: Made) -> list[tuple[int, str]]:
-        start = 0
-        for end in self._parts(made.messages):
-            failures = await self._publish(made, start, end)
-            if failures:
-                return failures
-            start = end
-        return []
-
-    def _parts(self, messages: list[Outgoing | None]) -> Iterator[int]:
-        """Where to stop and wait: behind the first message to an exchange with a routing key, before the next such one,
-        and behind one that is none. So a place that does not exist is found before anything behind it is published."""
-        known = self._tried
-        place = -1
-        while (place := find_untried(messages, place + 1, known if len(known) < PLACES_MAX else None)) < len(messages):
-            message = messages[place]
-            if message is not None:
-                known.add(message.address)
-                if place:
-                    yield place
-            yield place + 1
-        yield len(messages)
-
-    async def _publish(self, made: Made, start: int, end: int) -> list[tuple[int, str]]:
-        """Those from `start` to `end`."""
-        messages: list[Any] = made.messages if end - start == len(made.messages) else made.messages[start:end]
-        places: Sequence[int] = range(start, end)
-        failures = []
-        if made.errors:
-            failures = [(place, made.errors[place]) for place in places if place in made.errors]
-            places = [place for place in places if place not in made.errors]
-            messages = [made.messages[place] for place in places]
+    async def _publish(self, publish: Publish, made: Made) -> list[tuple[int, str]]:
         try:
-            producer = await self._ready()
-            await producer.publish_made(messages, deadline_s=self._deadline_s)
+            return await publish(await self._ready(), made.messages, made.errors)
         except BatchFailed as error:
-            if error.unsent_from is not None:
-                raise WriteFailed(f"publishing at {self._broker.address} came to an end: {error}") from None
-            failures += [(places[place], str(why)) for place, why in error.failures]
+            raise WriteFailed(f"publishing at {self._broker.address} came to an end: {error}") from None
         except ClientError as error:
             raise WriteFailed(f"publishing at {self._broker.address} failed: {error}") from None
-        return sorted(failures)
 
     async def _ready(self) -> Producer:
         if self._producer is None:

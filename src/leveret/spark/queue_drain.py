@@ -7,8 +7,6 @@ what flows all the time is better read from a stream bound beside the queue."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,30 +14,18 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
-from leveret.client.channel import Channel
+from leveret.client.bulk.queue_taker import QueueTaker, count_ready
 from leveret.client.connection import Connection
-from leveret.client.errors import ChannelClosed, ClientError, StaleDelivery
-from leveret.core.client.channel_codec import DeliveryBuffer
-from leveret.core.client.delivery import Delivery
-from leveret.core.client.rows import Rows
+from leveret.client.errors import ChannelClosed
 from leveret.spark.broker_client import Broker
 from leveret.spark.errors import SourceFailed
 from leveret.spark.queue_snapshot import check_queue_options
 from leveret.spark.schema import table_of
-from leveret.wire.queue_methods import QueueDeclare
 
 __all__ = ["QueueDrain"]
 
-# What a batch takes at most, where maxOffsetsPerTrigger does not say it; and of octets, because they go through the
-# driver.
-BATCH_ROWS, BATCH_BYTES = 10_000, 32 * 1024 * 1024
-# A queue that has given nothing for so long has nothing for us.
-QUIET_S = 0.5
-# The first message may take longer: the broker has said that there is one, but somebody else may have got it.
-FIRST_S = 5.0
-NEVER = (1 << 64) - 1
-# AMQP has no larger one; a batch is not larger either then.
-PREFETCH_MAX = 65_535
+# What a batch takes at most, where maxOffsetsPerTrigger does not say it.
+BATCH_ROWS = 10_000
 BATCHES = "batches"
 
 
@@ -50,15 +36,16 @@ class QueueDrain(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._most: int = options["maxOffsetsPerTrigger"] or BATCH_ROWS
         self._columns = list(columns)
         self._broker = Broker(options, "leveret-spark drain")
-        self._channel: Channel | None = None
-        # The last delivery of each batch that is not committed, by the batch's end.
-        self._held: dict[int, Delivery | None] = {}
+        self._taker = self._new_taker()
         self._planned: tuple[int, list[InputPartition]] | None = None
         # For Trigger.AvailableNow: how many there were when it began.
         self._left: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_channel": None, "_held": {}, "_planned": None}
+        return {**self.__dict__, "_taker": self._new_taker(), "_planned": None}
+
+    def _new_taker(self) -> QueueTaker:
+        return QueueTaker(self._queue, self._most, self._columns)
 
     # ---- offsets: how many batches there were
 
@@ -82,19 +69,14 @@ class QueueDrain(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _waiting(self) -> int:
         async def count(connection: Connection) -> int:
-            channel = await connection.channel()
             try:
-                answer = await channel.call(QueueDeclare(self._queue, passive=True))
-                waiting: int = answer.message_count
-                return waiting
+                return await count_ready(connection, self._queue)
             except ChannelClosed as error:
                 if error.code == 404:
                     raise SourceFailed(
                         f"there is no queue {self._queue!r} in the virtual host {self._broker.vhost!r}"
                     ) from None
                 raise
-            finally:
-                await channel.close()
 
         return self._broker.run(count, f"asking for the queue {self._queue!r}")
 
@@ -109,65 +91,19 @@ class QueueDrain(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planned[1]
 
     async def _take(self, connection: Connection, number: int) -> list[pa.RecordBatch]:
-        channel = self._channel
-        if channel is None or not channel.is_open:
-            # What an earlier channel held has gone back into the queue.
-            self._held.clear()
-            channel = self._channel = await connection.channel()
-        # A fresh allowance for each batch: it ends with what it has got.
-        await channel.prefetch(min(self._most, PREFETCH_MAX))
-        sink, come = DeliveryBuffer(f"leveret-drain-{number}".encode()), asyncio.Event()
-        sink.wake = come.set
-        channel.on_end(lambda reason: come.set())
-        rows = Rows(frozenset(self._columns))
-        rows.by_tag, rows.stamped = True, False
-        made: list[pa.RecordBatch] = []
-        taken = 0
-        await channel.consume(self._queue, sink, on_cancel=come.set)
-        while taken < self._most and rows.octets < BATCH_BYTES:
-            channel.check()
-            come.clear()
-            if not sink.items:
-                try:
-                    async with asyncio.timeout(QUIET_S if taken else FIRST_S):
-                        await come.wait()
-                except TimeoutError:
-                    break
-            taken += rows.gather(sink.items, self._most, BATCH_BYTES, NEVER)
-        await channel.cancel(sink)
-        self._give_back(sink)
-        if rows.count:
-            made.append(table_of(rows, self._columns, self._queue, 0))
-        self._held[number] = rows.last
+        rows, taken = await self._taker.take(connection, number)
+        made = [table_of(rows, self._columns, self._queue, 0)] if rows.count else []
         if self._left is not None:
             self._left -= taken
         return made
 
-    @staticmethod
-    def _give_back(sink: DeliveryBuffer) -> None:
-        """What came beyond the batch."""
-        for delivery in sink.items:
-            with contextlib.suppress(ClientError, StaleDelivery):
-                delivery.nack(requeue=True)
-
     def commit(self, end: dict[str, int]) -> None:
-        done = [number for number in self._held if number <= end[BATCHES]]
-        deliveries = [delivery for number in done if (delivery := self._held.pop(number)) is not None]
-
-        async def ack(connection: Connection) -> None:
-            for delivery in deliveries:
-                # If its channel is gone it is back in the queue, and comes again: at least once.
-                with contextlib.suppress(StaleDelivery):
-                    delivery.ack(multiple=True)
-            if self._channel is not None and self._channel.is_open:
-                # The broker has read the acks when it has answered this.
-                await self._channel.prefetch(min(self._most, PREFETCH_MAX))
-
-        if deliveries:
-            self._broker.run(ack, f"acknowledging messages of {self._queue!r}")
+        number = end[BATCHES]
+        if self._taker.has_uncommitted(number):
+            self._broker.run(lambda _: self._taker.commit(number), f"acknowledging messages of {self._queue!r}")
 
     def stop(self) -> None:
-        self._channel = None
+        self._taker.forget()
         self._broker.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -17,8 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from leveret.core.client.header_text import headers_to_json, value_text
-from leveret.core.client.rows import DEATH_COUNT, DEATHS
+from leveret.client.bulk import DEATH_COUNT, DEATHS, headers_to_json, value_text
 from leveret.spark.broker_client import Broker
 from leveret.spark.errors import InvalidOption, SourceFailed
 from leveret.spark.management import get

@@ -8,13 +8,19 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from leveret.client.bulk import (
+    FORGOTTEN,
+    ID_HEADER,
+    MANDATORY,
+    PRODUCER_HEADER,
+    Int64,
+    Outgoing,
+    RowHeaders,
+    RowOutgoing,
+    headers_from_json,
+)
 from leveret.client.message import Message, written_properties
-from leveret.client.message_encoder import MessageEncoder
-from leveret.core.client.header_text import headers_from_json
-from leveret.core.client.outgoing import MANDATORY, Outgoing
-from leveret.core.client.row_headers import FORGOTTEN, ID_HEADER, PRODUCER_HEADER, RowHeaders
-from leveret.core.client.row_outgoing import RowOutgoing
-from leveret.core.codec.field_types import Int64
+from leveret.client.publishing.message_encoder import MessageEncoder
 from leveret.spark.cells import cells_of
 from leveret.spark.errors import InvalidOption
 from leveret.spark.schema import COLUMNS

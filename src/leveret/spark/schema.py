@@ -17,7 +17,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from leveret.core.client.rows import DEATH_COUNT, DEATHS, Rows
+from leveret.client.bulk import DEATH_COUNT, DEATHS, Rows
 from leveret.spark.errors import InvalidOption
 
 __all__ = ["COLUMNS", "pick", "table_of"]

@@ -5,29 +5,34 @@ of the stream, which takes up to a second each."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
 from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from leveret.client.channel import Channel
+from leveret.client.bulk import Timestamp
 from leveret.client.connection import Connection
 from leveret.client.errors import ChannelClosed, NoPartitions
-from leveret.client.partitions import find_partitions
-from leveret.client.stream_start import OFFSET, NotAStream, ask, is_leveret, offset_of, resolve
-from leveret.core.client.channel_codec import DeliveryBuffer
-from leveret.core.codec.field_types import Timestamp
+from leveret.client.streams.partitions import find_partitions
+from leveret.client.streams.stream_start import (
+    IDENTITY,
+    OFFSET,
+    NotAStream,
+    ask,
+    first_offset_from,
+    is_leveret,
+    offset_of,
+    resolve,
+)
 from leveret.spark import management
-from leveret.spark.broker_client import IDENTITY, Broker, is_vanished
+from leveret.spark.broker_client import Broker, is_vanished
 from leveret.spark.errors import InvalidOption, NoSuchStream, SourceFailed
 from leveret.spark.offset_spec import EARLIEST, LATEST, STORED, OffsetSpec, Place
 from leveret.spark.positions import Position
 
 __all__ = ["Ends", "Streams"]
 
-LOOK_S = 1.0
 NAME = "x-stream-consumer-name"
 
 
@@ -122,7 +127,7 @@ class Streams:
             try:
                 end = await resolve(channel, name, "next")
                 assert end is not None
-                first = await _first_at(channel, name, "first")
+                first = await first_offset_from(channel, name, "first")
                 return Ends(end if first is None else first, end)
             finally:
                 await channel.close()
@@ -171,7 +176,7 @@ class Streams:
         assert isinstance(place, datetime)
         channel = await connection.channel()
         try:
-            found = await _first_at(channel, name, Timestamp(int(place.timestamp())))
+            found = await first_offset_from(channel, name, Timestamp(int(place.timestamp())))
         finally:
             await channel.close()
         return ends.end if found is None else found
@@ -207,19 +212,3 @@ class Streams:
                             raise
 
         self._broker.run(store_all, f"storing how far {group!r} is")
-
-
-async def _first_at(channel: Channel, name: str, start: Any) -> int | None:
-    """The offset of the first message from a place on; None if none comes."""
-    await channel.prefetch(1)
-    sink, come = DeliveryBuffer(b"leveret-first"), asyncio.Event()
-    sink.wake = come.set
-    channel.on_end(lambda reason: come.set())
-    await channel.consume(name, sink, arguments={OFFSET: start})
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(LOOK_S):
-            while not sink.items:
-                channel.check()
-                come.clear()
-                await come.wait()
-    return offset_of(sink.items[0].headers) if sink.items else None

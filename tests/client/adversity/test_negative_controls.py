@@ -9,7 +9,7 @@ import pytest
 
 from leveret.client import Producer
 from leveret.client.errors import ClientError
-from leveret.client.in_flight import InFlight
+from leveret.client.publishing.in_flight import InFlight
 from tests.client.adversity.checkers import findings
 from tests.client.adversity.ledger import Ledger
 from tests.client.adversity.load import Load

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from leveret.client import blocking
 from leveret.client.blocking import Connection
 from leveret.client.message import Message
-from leveret.client.super_stream import partition_key
+from leveret.client.streams.super_stream import partition_key
 from leveret.client.topology import Binding, Exchange, Queue
 from leveret.wire.queue_methods import QueueDeclare
 from tests.spark.exactly_once.ledger import Ledger

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from leveret.client.message import Message
-from leveret.client.super_stream import partition_key
+from leveret.client.streams.super_stream import partition_key
 from leveret.spark.pipeline.demonstration.demo_day import EVENT_TIME, PUBLISHED_AT
 from tests.spark.exactly_once.places import PARTITIONS
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from leveret.client.blocking.bridge import Bridge
 from leveret.client.blocking.way import Way
-from leveret.client.channel import CLOSE_DEADLINE_S
-from leveret.client.channel import Channel as AsyncChannel
 from leveret.client.errors import AlreadySettled, ClientError, StaleDelivery
+from leveret.client.transport.channel import CLOSE_DEADLINE_S
+from leveret.client.transport.channel import Channel as AsyncChannel
 from leveret.core.client.delivery import Delivery as AsyncDelivery
 from leveret.wire.method import Method
 

@@ -30,8 +30,8 @@ from leveret.client.events import Event
 from leveret.client.metrics import ConnectionMetrics
 from leveret.client.options import Options
 from leveret.client.payload import Typed
-from leveret.client.recovery import State
 from leveret.client.topology.handle import QueueHandle
+from leveret.client.transport.recovery import State
 from leveret.client.url import DEFAULT_URL, Address
 
 __all__ = ["Connection", "connect"]
@@ -123,7 +123,7 @@ class Connection:
     ) -> Producer:
         """Something to publish with, for any number of threads. Exchange, routing key and `mandatory` are what messages
         have that say nothing else; so are properties, such as `app_id="shop"`. The options are in
-        leveret.client.producer_options."""
+        leveret.client.publishing.producer_options."""
         inner = self._bridge.do(self._inner.producer, exchange, routing_key, mandatory=mandatory, **options)
         return Producer(self._way().with_deadline(options.get("deadline_s")), inner)
 
@@ -135,7 +135,7 @@ class Connection:
 
     def consumer(self, queue: str | QueueHandle, *, type: Any = None, **options: Any) -> Consumer[Any]:
         """Deliveries of a queue, given by its name or as the topology's handle. With `type` bodies are decoded, from
-        JSON or MessagePack. The options are in leveret.client.consumer_options."""
+        JSON or MessagePack. The options are in leveret.client.consuming.consumer_options."""
         inner = self._bridge.do(lambda: self._inner.consumer(queue, type=type, **options))
         way = self._way().with_deadline(options.get("deadline_s"))
         return Consumer(way, inner, auto_ack=bool(options.get("auto_ack")))

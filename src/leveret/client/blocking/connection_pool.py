@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from leveret.client.blocking.connection import Connection, connect
 from leveret.client.blocking.pool import PooledChannel
 from leveret.client.errors import ClientClosed
-from leveret.client.recovery import State
+from leveret.client.transport.recovery import State
 from leveret.client.url import DEFAULT_URL
 
 if TYPE_CHECKING:

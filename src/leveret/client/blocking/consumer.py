@@ -15,9 +15,9 @@ from leveret.client.batches import plain
 from leveret.client.blocking.bridge import Bridge
 from leveret.client.blocking.channel import Delivery
 from leveret.client.blocking.way import Way
-from leveret.client.consumer import Consumer as AsyncConsumer
+from leveret.client.consuming.consumer import Consumer as AsyncConsumer
+from leveret.client.consuming.loops import handful
 from leveret.client.errors import AlreadySettled, ClientClosed, StaleDelivery
-from leveret.client.loops import handful
 from leveret.client.payload import Typed
 from leveret.core.client.delivery import Delivery as AsyncDelivery
 

@@ -10,10 +10,10 @@ from leveret.client.blocking.channel import Channel
 from leveret.client.blocking.producer import Confirmation
 from leveret.client.blocking.way import Face
 from leveret.client.message import Body, MessageProperties
-from leveret.client.pool import Pool as AsyncPool
-from leveret.client.pool import PoolStatistics
-from leveret.client.pooled_channel import PooledChannel as AsyncPooledChannel
-from leveret.client.positional import NOT_GIVEN
+from leveret.client.publishing.pool import Pool as AsyncPool
+from leveret.client.publishing.pool import PoolStatistics
+from leveret.client.publishing.pooled_channel import PooledChannel as AsyncPooledChannel
+from leveret.client.publishing.positional import NOT_GIVEN
 
 __all__ = ["Pool", "PooledChannel"]
 

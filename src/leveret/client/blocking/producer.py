@@ -12,12 +12,12 @@ from typing import Any, Unpack
 
 from leveret.client.blocking.bridge import Bridge
 from leveret.client.blocking.way import Way
-from leveret.client.confirmation import Confirmation as AsyncConfirmation
 from leveret.client.errors import BatchFailed, ClientClosed, DeadlineExceeded
-from leveret.client.in_flight import Counters
 from leveret.client.message import Body, Message, MessageProperties
-from leveret.client.positional import NOT_GIVEN
-from leveret.client.producer import Producer as AsyncProducer
+from leveret.client.publishing.confirmation import Confirmation as AsyncConfirmation
+from leveret.client.publishing.in_flight import Counters
+from leveret.client.publishing.positional import NOT_GIVEN
+from leveret.client.publishing.producer import Producer as AsyncProducer
 
 __all__ = ["Confirmation", "Producer"]
 

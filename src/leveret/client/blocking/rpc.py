@@ -10,10 +10,10 @@ from typing import Any, TypeVar, overload
 from leveret.client.blocking.bridge import Bridge
 from leveret.client.blocking.channel import Delivery
 from leveret.client.blocking.way import Face
-from leveret.client.rpc import Rpc as AsyncRpc
-from leveret.client.rpc import RpcCounters
-from leveret.client.rpc_server import STOP_DEADLINE_S, ServerCounters
-from leveret.client.rpc_server import RpcServer as AsyncRpcServer
+from leveret.client.rpc.caller import Rpc as AsyncRpc
+from leveret.client.rpc.caller import RpcCounters
+from leveret.client.rpc.server import STOP_DEADLINE_S, ServerCounters
+from leveret.client.rpc.server import RpcServer as AsyncRpcServer
 from leveret.core.client.delivery import Delivery as AsyncDelivery
 
 __all__ = ["Rpc", "RpcServer", "plain_handler"]

@@ -7,9 +7,9 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from leveret.client.blocking.way import Face
-from leveret.client.stream import Stream as AsyncStream
-from leveret.client.stream import StreamCounters, StreamMessage
-from leveret.client.super_stream import SuperStream as AsyncSuperStream
+from leveret.client.streams.stream import Stream as AsyncStream
+from leveret.client.streams.stream import StreamCounters, StreamMessage
+from leveret.client.streams.super_stream import SuperStream as AsyncSuperStream
 
 __all__ = ["Stream", "SuperStream"]
 

@@ -12,10 +12,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, overload
 
+from leveret.client.consuming.poison import Reject, Requeue
 from leveret.client.database.errors import DatabaseUnavailable
 from leveret.client.errors import ClientError, StaleDelivery
 from leveret.client.idempotent.store import IdempotentStore, Work, checked_id
-from leveret.client.poison import Reject, Requeue
 
 __all__ = ["Handled", "MissingMessageId", "Outcome", "SettledDelivery", "idempotent"]
 

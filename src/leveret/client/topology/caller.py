@@ -26,7 +26,7 @@ CONNECTION_FORCED: Final = 320
 
 
 class TopologyChannel(Protocol):
-    """What of leveret.client.channel.Channel is needed here."""
+    """What of leveret.client.transport.channel.Channel is needed here."""
 
     @property
     def is_open(self) -> bool: ...

@@ -11,9 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from leveret.client.channel import Channel
 from leveret.client.errors import ChannelClosed, ClientError
-from leveret.client.link import Link
 from leveret.client.topology.cache import Cache
 from leveret.client.topology.caller import Caller, OpenChannel, Until
 from leveret.client.topology.checks import check
@@ -31,6 +29,8 @@ from leveret.client.topology.recovery import (
     redeclare,
 )
 from leveret.client.topology.retry import Retry
+from leveret.client.transport.channel import Channel
+from leveret.client.transport.link import Link
 from leveret.wire.queue_methods import QueueDeclareOk
 
 __all__ = ["Topology"]

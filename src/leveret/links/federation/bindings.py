@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.records import ExchangeRecord
-from leveret.client.channel import Channel
 from leveret.client.errors import ClientError
+from leveret.client.transport.channel import Channel
 from leveret.core.codec.tables import encode_table
 from leveret.links.federation.hops import BOUND_FROM, Cluster
 from leveret.wire.exchange_methods import ExchangeBind, ExchangeUnbind

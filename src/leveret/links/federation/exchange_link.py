@@ -13,8 +13,8 @@ from typing import Any
 from leveret.catalog.catalog import Catalog
 from leveret.catalog.parameters import direct_vhost
 from leveret.catalog.records import ExchangeRecord
-from leveret.client.channel import Channel
 from leveret.client.errors import ChannelClosed
+from leveret.client.transport.channel import Channel
 from leveret.client.url import parse_url
 from leveret.core.client.channel_codec import DeliveryBuffer
 from leveret.core.client.relay import Relay

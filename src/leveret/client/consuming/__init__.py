@@ -1,0 +1,1 @@
+"""Consuming: consumers that last, how handlers are called, and what becomes of failures."""

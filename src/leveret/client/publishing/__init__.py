@@ -1,0 +1,1 @@
+"""Publishing: producers, what they have not had confirmed, and the channels they share."""

@@ -1,0 +1,1 @@
+"""Questions and answers over a broker: the asking side and the answering side."""

@@ -1,0 +1,1 @@
+"""Reading streams and super streams, and storing how far a reader is."""
