@@ -57,6 +57,12 @@ class Registry(Protocol):
         """Makes a durable queue of this name; raises SoftError if there may be none."""
 
 
+def _body_of(message: Message) -> bytes:
+    """A queue reads a body back from disk before it posts the letter."""
+    assert message.body is not None
+    return message.body
+
+
 class DeadLetterWorker:
     def __init__(self, office: Office, journal: Journal | None, registry: Registry, wall: Callable[[], float]) -> None:
         self._office = office
@@ -173,7 +179,7 @@ class DeadLetterWorker:
             return
         free = [target for target in targets if target.record is None or not is_cycle(properties, target.record.name)]
         self.cycles_total += len(targets) - len(free)
-        self._deliver(new_message(exchange.name, keys[0], properties, letter.message.body), free)
+        self._deliver(new_message(exchange.name, keys[0], properties, _body_of(letter.message)), free)
 
     def _died(self, letter: DeadLetter, key: bytes | None) -> tuple[Properties, list[bytes]]:
         text = None if key is None else name_text(key)
@@ -215,7 +221,7 @@ class DeadLetterWorker:
         if count < len(rules.retry_delays):
             if not letter.queue.deleted:
                 properties = message.properties.replace({"headers": {**headers, RETRY_HEADER: count + 1}})
-                again = new_message(message.exchange, message.routing_key, properties, message.body)
+                again = new_message(message.exchange, message.routing_key, properties, _body_of(message))
                 self._office.deliver_later(again, letter.queue, rules.retry_delays[count])
                 self.retried_total += 1
             return True
@@ -224,11 +230,11 @@ class DeadLetterWorker:
         lot = self._parking_lot(vhost, rules.parking_lot)
         if lot is None:
             # It stays with its queue and is tried again, by consumers too: nothing is lost for want of a lot.
-            again = new_message(message.exchange, message.routing_key, message.properties, message.body)
+            again = new_message(message.exchange, message.routing_key, message.properties, _body_of(message))
             self._office.deliver_later(again, letter.queue, rules.retry_delays[-1] if rules.retry_delays else NO_LOT_MS)
             return True
         properties, keys = self._died(letter, rules.parking_lot)
-        self._deliver(new_message(b"", keys[0], properties, message.body), [lot])
+        self._deliver(new_message(b"", keys[0], properties, _body_of(message)), [lot])
         self.parked_total += 1
         self.dead_lettered_total[letter.reason] += 1
         return True

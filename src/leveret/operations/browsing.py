@@ -253,13 +253,14 @@ def _entries(data: bytearray, at: int, first: int) -> Iterator[Seen | None]:
     body_at = address_end + int.from_bytes(data[at + 24 : at + 28], "big")
     size = int.from_bytes(data[at + 28 : at + 32], "big")
     key_at = head + 1 + data[head]
+    body = bytes(data[body_at : body_at + size])
     message = new_message(
         bytes(data[head + 1 : key_at]),
         bytes(data[key_at + 1 : address_end]),
         parse_properties(bytes(data[address_end:body_at])),
-        bytes(data[body_at : body_at + size]),
+        body,
     )
     if message.properties.has_bcc:
         message = shown(message)
     stamp = int.from_bytes(data[at + 32 : at + 40], "big")
-    yield Seen(int.from_bytes(data[at + 8 : at + 16], "big"), message, message.body, size, False, 0, stamp)
+    yield Seen(int.from_bytes(data[at + 8 : at + 16], "big"), message, body, size, False, 0, stamp)

@@ -71,7 +71,9 @@ class Publishing:
             # In a transaction it says where it goes before it does.
             publish_path.start_transaction()
             publish_path.offer(bytes([len(name)]) + name + bytes([len(routing_key)]) + routing_key, properties, body)
-            ((message, _, targets, _),) = publish_path.pending
+            pending = publish_path.pending
+            assert pending is not None
+            ((message, _, targets, _),) = pending
             taken = publish_path.commit()
             # Its counters are added to what channels that are gone have counted.
             publish_path.flush_sizes()

@@ -75,7 +75,9 @@ def consume(channel_session: ChannelSession, method: BasicConsume) -> None:
     _check_exclusive(queue, method.exclusive, what)
     consumer = _add_consumer(channel_session, method, queue, tag, priority)
     if not method.no_ack:
-        consumer.ack_timeout_ms = method.arguments.get("x-consumer-timeout", -1)
+        timeout_ms = method.arguments.get("x-consumer-timeout", -1)
+        assert isinstance(timeout_ms, int)
+        consumer.ack_timeout_ms = timeout_ms
         expect_acks(channel_session, consumer)
     queue.subscribe(consumer)
 

@@ -45,7 +45,9 @@ class Core(Receiver, Protocol):
     published: bool
     # Whether a publish is to be seen here before anything more is read.
     alarmed: bool
-    chunks_received: int
+
+    @property
+    def chunks_received(self) -> int: ...
 
     def detach(self) -> object: ...
 

@@ -26,7 +26,8 @@ QUERY = "x-super-stream-query"
 
 def answer_super_stream_query(channel_session: ChannelSession, method: BasicConsume, tag: str) -> None:
     name: Any = method.arguments[QUERY]
-    if not isinstance(name, str) or octets_of(name) is None:
+    key = octets_of(name)
+    if not isinstance(name, str) or key is None:
         raise SoftError(406, f"invalid arg '{QUERY}': expected the name of a super stream, of 1 to 255 octets")
     if method.queue:
         raise SoftError(406, f"invalid arg '{QUERY}': it is asked without a queue, and '{method.queue}' is named")
@@ -39,5 +40,5 @@ def answer_super_stream_query(channel_session: ChannelSession, method: BasicCons
     if not method.nowait:
         channel_session.send(BasicConsumeOk(tag))
     properties = parse_properties(encode_properties(content_type="application/json"))
-    asking.hand(new_message(b"", octets_of(name), properties, body), False)
+    asking.hand(new_message(b"", key, properties, body), False)
     channel_session.consumer_lost(octets)

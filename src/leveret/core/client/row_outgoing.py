@@ -30,7 +30,17 @@ MOMENT_MAX = 1 << 52
 class RowOutgoing:
     """What a row does not say is as it is given here, None or below 0 if it is nothing. `headers` writes the table."""
 
-    def __init__(self, exchange, routing_key, content_type, mode, priority, bits, id_prefix, headers):
+    def __init__(
+        self,
+        exchange: "bytes | None",
+        routing_key: "bytes | None",
+        content_type,
+        mode,
+        priority,
+        bits,
+        id_prefix,
+        headers,
+    ):
         self.exchange = exchange
         self.routing_key = routing_key
         self.content_type = content_type

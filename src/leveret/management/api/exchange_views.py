@@ -20,6 +20,7 @@ from leveret.management.http.errors import not_found
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one, shown
 from leveret.management.http.request import Answer, Request
 from leveret.management.http.route import Parameter, route
+from leveret.queues.holder import ExchangeHolder
 
 # Whoever makes what every virtual host is born with.
 NOBODY = "rmq-internal"
@@ -49,7 +50,7 @@ def describe_exchange(request: Request, exchange: Exchange) -> Described:
     if request.flag("disable_stats"):
         return found
     found |= message_stats(request, exchange, request.services.statistics.exchange_stats(exchange))
-    if exchange.holder is not None:
+    if isinstance(exchange.holder, ExchangeHolder):
         found["messages_delayed"] = exchange.holder.delays.count
     return found
 

@@ -254,12 +254,14 @@ class Run:
                 return LATER
             if not found:
                 return END
-            if self._mover.taken.position >= self.record.end_position:
+            taken = self._mover.taken
+            assert taken is not None
+            if taken.position >= self.record.end_position:
                 if self._passes_newer():
                     continue
                 return END
             self._newer_in_a_row = 0
-            self._judge(Letter(self._mover.taken.message))
+            self._judge(Letter(taken.message))
             if self._stopped:
                 return END
         return MORE
