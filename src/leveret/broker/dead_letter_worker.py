@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from leveret.broker.vhost import LiveVhost
 from leveret.core.codec.message import Message, new_message
-from leveret.core.codec.names import name_text
+from leveret.core.codec.names import NAME_OCTETS_MAX, name_text
 from leveret.core.codec.properties import Properties
 from leveret.core.log.journal import Journal
 from leveret.core.queue.contract import Queue
@@ -31,12 +31,11 @@ WORKER_WORK = 500
 # How soon it is tried again when the disk is behind.
 CONGESTED_S = 0.005
 RETRY_HEADER = "x-retry-count"
-KEY_OCTETS_MAX = 255
 # When a message is tried again that could not be parked, if it has no delays of its own.
 NO_LOT_MS = 60_000
 REFUSED_LOTS_MAX = 1000
-# As core.queue.office numbers them.
-REJECTED, DELIVERY_LIMIT = 1, 4
+# Reasons for which a message is tried again, if its queue retries.
+RETRIED = [number for number, reason in REASONS.items() if reason in ("rejected", "delivery_limit")]
 
 
 class Worker(Protocol):
@@ -161,7 +160,7 @@ class DeadLetterWorker:
         if vhost is None:
             return
         rules: Any = letter.rules
-        if rules.retries and letter.reason in (REJECTED, DELIVERY_LIMIT) and self._retry_or_park(letter, vhost):
+        if rules.retries and letter.reason in RETRIED and self._retry_or_park(letter, vhost):
             return
         if rules.dead_letter_exchange is None:
             self._office.lose(letter.reason)
@@ -174,7 +173,7 @@ class DeadLetterWorker:
         properties, keys = self._died(letter, rules.dead_letter_key)
         targets = vhost.router.resolve(exchange, keys, properties)
         # A declared dead-letter key may be longer than any message can carry.
-        if not targets or len(keys[0]) > KEY_OCTETS_MAX:
+        if not targets or len(keys[0]) > NAME_OCTETS_MAX:
             self.unroutable_total += 1
             return
         free = [target for target in targets if target.record is None or not is_cycle(properties, target.record.name)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from leveret.broker.broker import Broker
 from leveret.broker.gate import Gate
 from leveret.broker.topology import Requester
-from leveret.core.codec.names import name_octets
+from leveret.core.codec.names import NAME_OCTETS_MAX, name_octets
 from leveret.core.codec.properties import Properties
 from leveret.core.codec.write_buffer import WriteBuffer
 from leveret.core.connection.channel import Channel
@@ -18,7 +18,6 @@ from leveret.core.connection.publish_path import PublishPath
 from leveret.errors import SoftError
 from leveret.operations.firehose import HTTP
 
-NAME_OCTETS_MAX = 255
 # Nothing is ever written for nobody: it only has to be larger than none.
 PAYLOAD_MAX = 131072
 

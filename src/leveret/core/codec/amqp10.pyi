@@ -5,7 +5,7 @@ from typing import Any
 __all__ = ["data_head", "from_amqp10", "head_amqp10", "to_amqp10"]
 ENCODED_TYPE: str
 NO_PROPERTIES: bytes
-SHORT_STRING_MAX: int
+SHORT_STRING_MAX: Any
 URN: str
 HEADER: int
 DELIVERY_ANNOTATIONS: int

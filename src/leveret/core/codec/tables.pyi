@@ -34,7 +34,7 @@ __all__ = [
     "encode_table",
 ]
 TABLE_NESTING_MAX: Any
-KEY_BYTES_MAX: int
+KEY_BYTES_MAX: Any
 _FLOAT32: Any
 _FLOAT64: Any
 ORIGIN_HEADER: str

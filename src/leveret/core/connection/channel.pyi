@@ -8,8 +8,6 @@ from leveret.core.connection.publish_path import PublishPath
 from leveret.core.connection.unacked import Unacked
 from leveret.core.queue.contract import Entry, Queue, Subscriber
 
-TX_COMMIT: int
-
 @final
 class Channel:
     @property

@@ -5,9 +5,6 @@ from typing import Any, final
 from leveret.core.queue.office import Office
 from leveret.core.queue.ready import ReadyList
 
-SLOT_BYTES: int
-BODY_SIZE: int
-
 def clear(ready: ReadyList) -> int: ...
 
 @final

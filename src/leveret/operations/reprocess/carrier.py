@@ -9,13 +9,11 @@ from leveret.broker.broker import Broker
 from leveret.broker.vhost import LiveVhost
 from leveret.catalog.records import Reprocessing
 from leveret.core.codec.message import Message, new_message
-from leveret.core.codec.names import name_octets
+from leveret.core.codec.names import NAME_OCTETS_MAX, name_octets
 from leveret.core.codec.properties import Properties
 from leveret.core.queue.contract import Queue
 from leveret.errors import SoftError
 from leveret.operations.reprocess.letter import Letter
-
-NAME_OCTETS_MAX = 255
 
 
 class Carrier:
