@@ -22,8 +22,8 @@ from leveret.management.http.request import Answer, Request
 from leveret.management.http.route import Parameter, route
 from leveret.queues.holder import ExchangeHolder
 
-# Whoever makes what every virtual host is born with.
-NOBODY = "rmq-internal"
+# The creator of the exchanges that every virtual host begins with.
+INTERNAL_USER = "rmq-internal"
 
 
 def describe_exchange(request: Request, exchange: Exchange) -> Described:
@@ -40,7 +40,7 @@ def describe_exchange(request: Request, exchange: Exchange) -> Described:
         "internal": record.internal,
         "arguments": record.arguments,
         "effective_policy_definition": applied.definition,
-        "user_who_performed_action": NOBODY if is_predeclared(record) else "",
+        "user_who_performed_action": INTERNAL_USER if is_predeclared(record) else "",
     }
     # Left out as RabbitMQ does, and never null: rabbitmqadmin's tables end in an error at a null.
     if applied.name is not None:
