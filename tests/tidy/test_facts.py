@@ -34,7 +34,7 @@ def c_constants(path: Path) -> dict[str, int]:
 
 
 def python_constants(path: Path) -> dict[str, int]:
-    found = {}
+    found: dict[str, int] = {}
     for node in parsed(path).body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, int):
             found |= {target.id: node.value.value for target in node.targets if isinstance(target, ast.Name)}
