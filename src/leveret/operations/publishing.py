@@ -1,4 +1,4 @@
-"""Publishing for whoever is not connected: requests over HTTP.
+"""Publishing without a connection: requests over HTTP.
 
 A message goes through the same publish path and the same gate as one that came over AMQP: permissions, user-id,
 expiration, delays, copies, alternate exchanges and deduplication are all theirs."""
@@ -18,7 +18,7 @@ from leveret.core.connection.publish_path import PublishPath
 from leveret.errors import SoftError
 from leveret.operations.firehose import HTTP
 
-# Nothing is ever written for nobody: it only has to be larger than none.
+# No frame is written here: the size only has to be larger than 0.
 PAYLOAD_MAX = 131072
 
 
@@ -42,7 +42,7 @@ class Publishing:
 
     @property
     def blocked_reason(self) -> str | None:
-        """Why nobody may publish now, or None."""
+        """Why publishing is blocked now, or None."""
         return self._broker.blocked_reason
 
     def publish(self, who: Requester, exchange: str, key: str, properties: Properties, body: bytes) -> Published:

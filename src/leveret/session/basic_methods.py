@@ -129,7 +129,7 @@ def _consume_replies(channel_session: ChannelSession, method: BasicConsume, tag:
     name = f"{REPLY_TO_PREFIX}.{channel_session.session.broker.dice.name()}".encode()
     reply = channel_session.vhost.add_reply(name)
     channel_session.reply_name = name
-    # Like RabbitMQ, looks at no argument: there is nobody to come before.
+    # Like RabbitMQ, looks at no argument: there is no other consumer to precede.
     reply.subscribe(_add_consumer(channel_session, method, reply, tag, 0))
 
 

@@ -1,7 +1,7 @@
-"""Publishes what a job moves: through an exchange as a mandatory message, or says why nobody took it.
+"""Publishes what a job moves: through an exchange as a mandatory message, or says why it was not accepted.
 
-The copy is in the log's open batch when `carry` returns. Whoever settles the original in the same turn of the loop has
-both in one batch, which is on disk as a whole or not at all: no crash finds the message twice, or nowhere."""
+The copy is in the log's open batch when `carry` returns. A caller that settles the original in the same turn of the
+loop has both in one batch, which is on disk as a whole or not at all: no crash finds the message twice, or nowhere."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Run:
         self._waiting = ""
         self._cancelled = False
         self._suspended = False
-        # Set by whoever ends a wait.
+        # Set to end a wait.
         self._signal = asyncio.Event()
 
     # ---- from outside
@@ -220,7 +220,7 @@ class Run:
             await self._rest(min(seconds, WAIT_S_MAX))
 
     async def _rest(self, seconds: float) -> None:
-        """Until this time has passed, or somebody calls."""
+        """Until this time has passed, or the signal is set."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._signal.wait(), seconds)
 
@@ -294,7 +294,7 @@ class Run:
             else:
                 error = self._carrier.archive(letter) if old else self._carrier.replay(letter)
         except (ValueError, TypeError) as odd:
-            # Clients write headers that nobody thought of; one such message must not hold up all others.
+            # Clients write unexpected headers; one such message must not hold up all others.
             error = f"it cannot be sent: {odd}"
         self._pace.spend(1)
         if error is not None:

@@ -248,7 +248,7 @@ class StreamSession(ProtocolSession[Command]):
         """A frame that makes no sense, or a mistake of ours: the client is told why and the connection closed."""
         log.info("stream connection closed by error", peer=self.peer_name, user=self.user, error=str(error))
         if self._closing or not self.is_open:
-            # Nobody whom we know: no more words are wasted.
+            # Closing already, or not open yet: the socket is closed without a Close command.
             self.core.stop()
             self.transport.close()
             return
