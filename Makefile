@@ -14,7 +14,7 @@ ARGS ?=
 WORKERS ?= 4
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder --durations=20 --durations-min=8
 
-SOURCES := pyproject.toml setup.py $(shell find src -name '*.py' -o -name '*.pxd' -o -name 'py.typed') $(wildcard src/leveret/management/ui/*)
+SOURCES := pyproject.toml setup.py $(shell find src -name '*.py' -o -name '*.pxd' -o -name '*.pyi' -o -name 'py.typed') $(wildcard src/leveret/management/ui/*)
 # Interpreted, the data plane is what matters: rooms that only call it, operators' tools and pages meet the compiled one
 # alone.
 PURE_UNITS := $(wildcard $(addprefix tests/unit/,core queues routing storage session broker operations runtime client))
@@ -24,10 +24,11 @@ PURE_SUITES := $(PURE_UNITS) $(wildcard $(addprefix tests/,property fuzz)) \
 # What says how RabbitMQ behaves, and so holds for both.
 ORACLE_SUITES := tests/contract $(sort $(wildcard tests/conformance/test_http_*.py))
 FUZZ_SUITES := $(wildcard $(addprefix tests/,property fuzz))
+COMPILED := $(patsubst %.pyi,%.py,$(shell find src -name '*.pyi'))
 CHECKED := src tests benchmarks distributions native setup.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run install engine engine-test engine-pins simulate test test-compiled test-ui test-spark test-spark-long test-pure test-oracle bench crash client-adversity links-adversity test-clients pipeline pipeline-kills lint format docs fuzz fuzz-asan coverage client-wheel ui ui-shots pins deps-system clean
+.PHONY: help run install engine engine-test engine-pins simulate test test-compiled test-ui test-spark test-spark-long test-pure test-oracle bench crash client-adversity links-adversity test-clients pipeline pipeline-kills lint format stubs docs fuzz fuzz-asan coverage client-wheel ui ui-shots pins deps-system clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -107,11 +108,16 @@ lint: $(VENV)/.run $(VENV)/.test $(VENV)/.dev ## ruff, mypy, import rules
 	$(BIN)/ruff check $(CHECKED)
 	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/mypy
+	@# Beside a stub mypy reads no .py, unless it is named.
+	$(BIN)/mypy --cache-dir=.mypy_cache/compiled $(COMPILED)
 	PYTHONPATH=src $(BIN)/lint-imports --no-cache
 
 format: $(VENV)/.dev ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix $(CHECKED)
 	$(BIN)/ruff format $(CHECKED)
+
+stubs: $(VENV)/.dev ## the type stubs of the compiled modules, from their .py and .pxd
+	$(BIN)/python -m distributions.stubs src
 
 docs: $(VENV)/.run ## the tables of docs/configuration.md, from the declarations
 	PYTHONPATH=src $(BIN)/python -m leveret.node.config.documentation docs/configuration.md

@@ -31,10 +31,10 @@ _CIMPORT = re.compile(
 
 
 def files_of(source: Path, module: str) -> list[Path]:
-    """A module's files: .py and .pxd, or one of them; none if there is no such module."""
+    """A module's files: .py, and .pxd and .pyi if it is compiled; none if there is no such module."""
     path = source.joinpath(*module.split("."))
     places = [path / "__init__.py", path / "__init__.pxd"] if path.is_dir() else []
-    return [place for place in (*places, path.with_suffix(".py"), path.with_suffix(".pxd")) if place.is_file()]
+    return [place for place in (*places, *map(path.with_suffix, (".py", ".pxd", ".pyi"))) if place.is_file()]
 
 
 def named_in(path: Path, module: str) -> Iterator[str]:
@@ -104,7 +104,7 @@ def stage(tree: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(origin, place)
     # C files are made where the distribution is built.
-    (tree / "MANIFEST.in").write_text("recursive-include src *.pxd\nglobal-exclude *.c\n")
+    (tree / "MANIFEST.in").write_text("recursive-include src *.pxd *.pyi\nglobal-exclude *.c\n")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,12 @@ def test_mypy_finds_nothing() -> None:
     assert code == 0, output
 
 
+def test_mypy_finds_nothing_in_what_has_a_stub() -> None:
+    files = [str(path.with_suffix(".py").relative_to(ROOT)) for path in (ROOT / "src").rglob("*.pyi")]
+    code, output = tool_output("mypy", "--cache-dir=.mypy_cache/compiled", *files)
+    assert code == 0, output
+
+
 @pytest.mark.parametrize(
     ("arguments", "source"),
     [

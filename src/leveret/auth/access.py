@@ -1,8 +1,8 @@
 """May this one do that? The only place that decides on permissions: AMQP, streams and HTTP all ask here.
 
 An Access answers for one identity in one virtual host and keeps what it decided, up to a limit. `require` and
-`sees_vhost` are for whatever operators do: those go by tags. A payload takes READ on its queue, over HTTP too: whoever
-has only the tag `management` sees how long a queue is, never what is in it."""
+`sees_vhost` are for whatever operators do: those go by tags. A payload takes READ on its queue, over HTTP too: a
+user with only the tag `management` sees how long a queue is, never what is in it."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Right(enum.Enum):
     IMPERSONATOR = ("impersonator",)
 
 
-# RabbitMQ's words for whoever lacks the tag.
+# RabbitMQ's words for users without the tag.
 _LACKING = {
     Right.MANAGEMENT: "Not management user",
     Right.POLICYMAKER: "Not policymaker user",

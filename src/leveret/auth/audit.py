@@ -1,9 +1,9 @@
 """The audit log: who changed what, from where, when, and whether it was let happen.
 
 Lines of JSON in files of bounded size, written in a thread of its own, and the last of them in memory for the API.
-Names only: never a body, a password, a hash or a message. It never holds anybody up: what comes faster than it can be
+Names only: never a body, a password, a hash or a message. It never blocks: what comes faster than it can be
 written is dropped, and how much is told. What was refused is kept apart, in a file and a ring of its own and with a
-share for each user (auth/refusals.py), so that nobody washes away what was changed by being refused."""
+share for each user (auth/refusals.py), so that refused requests never displace changes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DONE, REFUSED, FAILED = "done", "refused", "failed"
 
 
 class Actor(NamedTuple):
-    """Whoever changes something: the user, where he is, and by which protocol he came. No user is a stranger."""
+    """The author of a change: the user, the address, and the protocol. Without a user it is unauthenticated."""
 
     user: str
     peer: str
@@ -52,7 +52,7 @@ class Actor(NamedTuple):
 
 
 class Acting(Protocol):
-    """Somebody whose changes are noted; None if somebody else notes them."""
+    """The author whose changes are noted here; None if they are noted elsewhere."""
 
     @property
     def actor(self) -> Actor | None: ...

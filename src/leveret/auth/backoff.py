@@ -1,9 +1,10 @@
-"""Back-off: whoever guesses passwords gets one try a second.
+"""Back-off: guessing passwords is limited to one try a second.
 
 Two counts of failures, each forgotten after a while without any. For a user at an address, a try counts when it comes
-and is taken back if it succeeds, so that hanging up early saves nobody a failure; beyond the limit tries stand in line,
-a second apart. For an address as such, whichever user it tries, only failures count; beyond the limit each try that is
-not known to be good waits a second, beside others. A flood of addresses or users is forgotten from its oldest on."""
+and is taken back if it succeeds, so that disconnecting early does not avoid a failure; beyond the limit tries stand in
+line, a second apart. For an address as such, whichever user it tries, only failures count; beyond the limit each try
+that is not known to be good waits a second, beside others. A flood of addresses or users is forgotten from its oldest
+on."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class _Entry:
 
 
 class Backoff:
-    """`now` is monotonic seconds everywhere. A `failures_max` of 0 holds nobody up."""
+    """`now` is monotonic seconds everywhere. A `failures_max` of 0 disables the back-off."""
 
     def __init__(self, failures_max: int) -> None:
         self.failures_max = failures_max
@@ -72,7 +73,7 @@ class Backoff:
         return max(start - now, self.pause_s(host, now))
 
     def pause_s(self, host: str, now: float) -> float:
-        """How long a try of this address has to wait, whoever's it is. For tokens that is all: nobody guesses one."""
+        """How long a try of this address has to wait, for any user. For tokens that is all: they cannot be guessed."""
         address = self._addresses.get(network_of(host))
         if (
             address is None
@@ -84,7 +85,7 @@ class Backoff:
         return PAUSE_S
 
     def joins(self, host: str, now: float) -> bool:
-        """Before waiting: false if too many of the address wait already. Whoever joins must leave."""
+        """Before waiting: false if too many of the address wait already. Each true answer takes a call of `leaves`."""
         address = _recent(self._addresses, network_of(host), now)
         if address.waiting >= WAITING_MAX:
             return False

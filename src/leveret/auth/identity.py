@@ -1,4 +1,4 @@
-"""Who somebody is, and what that allows: a user of the catalog, or the bearer of a token.
+"""Identities and what they allow: a user of the catalog, or the bearer of a token.
 
 An identity only answers; who must be asked what is decided in auth/access.py, and who is whom in auth/login.py.
 A user's answers always come from the catalog as it is now, a token's from what was signed."""
@@ -93,7 +93,7 @@ class CatalogUser(Identity):
 
 
 class TokenBearer(Identity):
-    """Whoever had a signed token. Nothing is looked up: it says all that is allowed, until it ends."""
+    """The bearer of a signed token. Nothing is looked up: the token has all permissions, until it expires."""
 
     def __init__(self, name: str, scopes: Scopes, expires_at: float | None) -> None:
         self.name = name

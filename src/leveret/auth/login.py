@@ -1,10 +1,10 @@
-"""Logins: who is it that comes with this name and this password, and is he to be let in from there?
+"""Logins: checks a name and a password, and whether the user may connect from that address.
 
 One door for AMQP, streams and HTTP. The hash is slow by design. So a success is remembered as a keyed digest, which a
 crowd of workers with the same credentials then matches in microseconds, and equal attempts that arrive together are
 checked once. All others stand in a line that is fair between addresses (auth/login_queue.py). A failure always costs
-the full hash, for unknown users as well, so that nobody learns from the time it takes who exists; and whoever fails
-often has to wait (auth/backoff.py)."""
+the full hash, for unknown users as well, so that the time it takes does not reveal which users exist; repeated
+failures have to wait (auth/backoff.py)."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class AuthSettings(msgspec.Struct, frozen=True):
 
     # Users who may log in only from this machine.
     loopback_users: tuple[str, ...] = ("guest",)
-    # How many failures in a row are let pass before whoever tries must wait; 0 for any number.
+    # How many failures in a row are allowed before the next try must wait; 0 for any number.
     failures_max: int = 5
     # How new passwords are hashed; one of catalog.passwords.ALGORITHMS.
     password_hash: str = passwords.ARGON2ID
     # Whether all users wait for an operator once the catalog has lost commands (broker/suspensions.py).
     suspends_on_damage: bool = True
-    # Whose tokens are taken in the place of passwords; None for nobody's.
+    # The issuers whose tokens are accepted in place of passwords; None for no tokens.
     tokens: TokenSettings | None = None
 
 
@@ -100,7 +100,7 @@ class Logins:
         return self._settings
 
     def configure(self, settings: AuthSettings) -> None:
-        """New settings, which count for whoever comes from now on; raises ValueError, and leaves all as it was, for a
+        """New settings, which apply to logins from now on; raises ValueError, and leaves all as it was, for a
         key that cannot be used."""
         tokens = self._make_tokens(settings.tokens)
         if self._tokens is not None:
@@ -145,7 +145,7 @@ class Logins:
 
     def _recall(self, user: str, password: bytes) -> Identity | None:
         if self._tokens is not None and is_token(password):
-            # Whoever's name was given with it: the token says whose it is.
+            # The name given with it is ignored: the token names its user.
             return self._tokens.recall(password)
         record = self._catalog.users.get(user)
         known = self._known.get(user)
@@ -162,8 +162,8 @@ class Logins:
 
     async def authenticate(self, user: str, password: bytes, host: str, protocol: str = "amqp") -> Identity:
         """Who this is; raises LoginRefused. `host` is the address of the socket's other end, empty for a local socket.
-        The check is given up when nobody waits for it any more: a flood of bad logins must not keep the thread busy
-        long after its connections are gone."""
+        The check is abandoned when its caller is cancelled: a flood of bad logins must not keep the thread busy long
+        after its connections are gone."""
         known = self.recognise(user, password, host, protocol)
         if known is not None:
             return known
@@ -186,7 +186,7 @@ class Logins:
         return await self.authenticate("", octets, host, protocol)
 
     def admit(self, user: str, host: str, protocol: str = "amqp") -> Identity:
-        """For somebody who has proved otherwise who he is, such as by a certificate."""
+        """For a user who was authenticated otherwise, such as by a certificate."""
         if user not in self._catalog.users:
             self.attempts[protocol].failed += 1
             raise LoginRefused("no such user")
@@ -270,7 +270,7 @@ class Logins:
         better = await self._improved(password_hash, password, host)
         current = self._catalog.users.get(user)
         if current is None or current.password_hash != password_hash:
-            # Perhaps only the hash was, by somebody who came from elsewhere with the same password.
+            # Perhaps only the hash was, by a login from another address with the same password.
             known = self._recall(user, password)
             if known is None:
                 raise LoginRefused("the password was changed meanwhile")

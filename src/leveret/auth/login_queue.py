@@ -1,9 +1,10 @@
 """The line of logins that wait for their slow hash: fair between addresses, bounded, and worked off by a few threads.
 
 Each address has a line of its own and the addresses are served in turn, so that an address waits for one login of every
-other address and not for all that a storm has sent before. An address whose line is full is refused, and so is somebody
-of the longest line when all lines together are; whoever hangs up leaves. The threads have a lower priority than the
-rest of the broker, and Argon2 lets the interpreter run meanwhile, so that a storm costs messages little."""
+other address and not for all that a storm has sent before. An address whose line is full is refused, and so is a login
+of the longest line when all lines together are; a login leaves when its client disconnects. The threads have a lower
+priority than the rest of the broker, and Argon2 lets the interpreter run meanwhile, so that a storm costs messages
+little."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the audit log keeps of requests that were refused: some of everybody, however often one of them tries.
+"""What the audit log keeps of requests that were refused: some of every user, however often one of them tries.
 
-Refusals cost whoever makes them nothing, unlike changes. So each user may have a few in a row noted and then one in a
+Refused requests cost their sender nothing, unlike changes. So each user may have a few in a row noted and then one in a
 while, and the ring that the API shows gives way at the user who has most in it. Pure: the moment comes in."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RefusalShares:
         self._shares: OrderedDict[str, _Share] = OrderedDict()
 
     def take(self, user: str, now: float) -> int | None:
-        """How many of his were not noted since the last that was; None if this one is not either."""
+        """How many of the user's were not noted since the last that was; None if this one is not either."""
         share = self._shares.get(user)
         if share is None:
             share = self._shares[user] = _Share(now)
@@ -51,7 +51,7 @@ class RefusalShares:
 
 
 class FairRing(Generic[Entry]):
-    """The newest entries of everybody; when it is full, the oldest of whoever has most goes."""
+    """The newest entries of all users; when it is full, the oldest entry of the user with most entries goes."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -1,8 +1,8 @@
 """The public keys that tokens are signed with: those of files, and those that a provider publishes (JWKS).
 
 Published keys are fetched when a token names one that is not known, and now and then; at most one fetch at a time, and
-not more than one a minute, whoever asks. Whatever goes wrong, the last good keys stay: an error page must not lock
-everybody out, and must not let anybody in. Never looks at a token itself."""
+not more than one a minute. After any error the last good keys stay: an error page must neither lock all users
+out nor let one in. Never looks at a token itself."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _read_jwk(entry: dict[str, Any]) -> Any | None:
     readers: dict[Any, Any] = {"RSA": RSAAlgorithm, "EC": ECAlgorithm, "OKP": OKPAlgorithm}
     reader = readers.get(entry.get("kty")) if isinstance(entry.get("kty"), str) else None
     if reader is None or entry.get("use", "sig") != "sig" or "d" in entry:
-        # Of another kind, such as a shared secret, or not for signatures; or a private key, which nobody must publish.
+        # Of another kind, such as a shared secret, or not for signatures; or a private key, which is never public.
         return None
     try:
         return checked(reader.from_jwk(entry))

@@ -17,6 +17,7 @@ import msgspec
 from leveret.auth.identity import TokenBearer
 from leveret.auth.scopes import read_scopes
 from leveret.auth.token_keys import Fetch, TokenKeys, fits
+from leveret.core.codec.names import NAME_OCTETS_MAX
 from leveret.errors import LoginRefused
 from leveret.runtime.clock import Clock
 from leveret.runtime.https import fetch as fetch_over_tls
@@ -26,7 +27,6 @@ from leveret.runtime.https import fetch as fetch_over_tls
 ASYMMETRIC = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 TOKEN_BYTES_MAX = 16 * 1024
 REMEMBERED_MAX = 10000
-NAME_OCTETS_MAX = 255
 _TOKEN = re.compile(rb"eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 

@@ -1,6 +1,6 @@
 """Messages that have begun and are in no queue yet: who has how much of them, and who must go when it is too much.
 
-Nobody waits for room: a client that stops in the middle of a body would hold all others up for ever. Instead the user
+No client waits for room: one that stops in the middle of a body would hold all others up for ever. Instead the user
 who has most of what is unfinished loses the connection that has most of it, with 506; a client with one message among
 attackers is not the one. Called by the data plane (core/connection/unfinished.py) when the node's budget is
 exceeded."""

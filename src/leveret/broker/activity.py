@@ -37,13 +37,19 @@ class Churn:
 class Receiving(Protocol):
     """The compiled connection of either protocol."""
 
-    bytes_received: int
-    chunks_received: int
+    @property
+    def bytes_received(self) -> int: ...
+
+    @property
+    def chunks_received(self) -> int: ...
 
 
 class Sending(Protocol):
-    bytes_sent: int
-    sends_total: int
+    @property
+    def bytes_sent(self) -> int: ...
+
+    @property
+    def sends_total(self) -> int: ...
 
 
 class Activity:

@@ -190,7 +190,7 @@ class Broker:
                 if isinstance(queue, ClassicQueue):
                     yield queue
             for exchange in vhost.exchanges.values():
-                if exchange.exchange_store is not None:
+                if isinstance(exchange.exchange_store, ExchangeHolder):
                     yield exchange.exchange_store
 
     def all_channels(self) -> Iterator[Channel]:
@@ -208,7 +208,7 @@ class Broker:
         """What connections and the broker's own jobs hold of a segment, and dead letters on their way."""
         self._tell(lambda connection: connection.collect_located(number, found))
         for mover in self.movers:
-            mover.collect_located(number, found)  # type: ignore[no-untyped-call]
+            mover.collect_located(number, found)
         self.office.collect_located(number, found)
 
     # ---- the catalog and its mirror

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from leveret.broker.vhost import LiveVhost
 from leveret.core.codec.message import Message, new_message
-from leveret.core.codec.names import name_text
+from leveret.core.codec.names import NAME_OCTETS_MAX, name_text
 from leveret.core.codec.properties import Properties
 from leveret.core.log.journal import Journal
 from leveret.core.queue.contract import Queue
@@ -31,12 +31,11 @@ WORKER_WORK = 500
 # How soon it is tried again when the disk is behind.
 CONGESTED_S = 0.005
 RETRY_HEADER = "x-retry-count"
-KEY_OCTETS_MAX = 255
 # When a message is tried again that could not be parked, if it has no delays of its own.
 NO_LOT_MS = 60_000
 REFUSED_LOTS_MAX = 1000
-# As core.queue.office numbers them.
-REJECTED, DELIVERY_LIMIT = 1, 4
+# Reasons for which a message is tried again, if its queue retries.
+RETRIED = [number for number, reason in REASONS.items() if reason in ("rejected", "delivery_limit")]
 
 
 class Worker(Protocol):
@@ -55,6 +54,12 @@ class Registry(Protocol):
 
     def declare_durable_queue(self, vhost: str, name: str) -> None:
         """Makes a durable queue of this name; raises SoftError if there may be none."""
+
+
+def _body_of(message: Message) -> bytes:
+    """A queue reads a body back from disk before it posts the letter."""
+    assert message.body is not None
+    return message.body
 
 
 class DeadLetterWorker:
@@ -155,7 +160,7 @@ class DeadLetterWorker:
         if vhost is None:
             return
         rules: Any = letter.rules
-        if rules.retries and letter.reason in (REJECTED, DELIVERY_LIMIT) and self._retry_or_park(letter, vhost):
+        if rules.retries and letter.reason in RETRIED and self._retry_or_park(letter, vhost):
             return
         if rules.dead_letter_exchange is None:
             self._office.lose(letter.reason)
@@ -168,12 +173,12 @@ class DeadLetterWorker:
         properties, keys = self._died(letter, rules.dead_letter_key)
         targets = vhost.router.resolve(exchange, keys, properties)
         # A declared dead-letter key may be longer than any message can carry.
-        if not targets or len(keys[0]) > KEY_OCTETS_MAX:
+        if not targets or len(keys[0]) > NAME_OCTETS_MAX:
             self.unroutable_total += 1
             return
         free = [target for target in targets if target.record is None or not is_cycle(properties, target.record.name)]
         self.cycles_total += len(targets) - len(free)
-        self._deliver(new_message(exchange.name, keys[0], properties, letter.message.body), free)
+        self._deliver(new_message(exchange.name, keys[0], properties, _body_of(letter.message)), free)
 
     def _died(self, letter: DeadLetter, key: bytes | None) -> tuple[Properties, list[bytes]]:
         text = None if key is None else name_text(key)
@@ -215,7 +220,7 @@ class DeadLetterWorker:
         if count < len(rules.retry_delays):
             if not letter.queue.deleted:
                 properties = message.properties.replace({"headers": {**headers, RETRY_HEADER: count + 1}})
-                again = new_message(message.exchange, message.routing_key, properties, message.body)
+                again = new_message(message.exchange, message.routing_key, properties, _body_of(message))
                 self._office.deliver_later(again, letter.queue, rules.retry_delays[count])
                 self.retried_total += 1
             return True
@@ -224,11 +229,11 @@ class DeadLetterWorker:
         lot = self._parking_lot(vhost, rules.parking_lot)
         if lot is None:
             # It stays with its queue and is tried again, by consumers too: nothing is lost for want of a lot.
-            again = new_message(message.exchange, message.routing_key, message.properties, message.body)
+            again = new_message(message.exchange, message.routing_key, message.properties, _body_of(message))
             self._office.deliver_later(again, letter.queue, rules.retry_delays[-1] if rules.retry_delays else NO_LOT_MS)
             return True
         properties, keys = self._died(letter, rules.parking_lot)
-        self._deliver(new_message(b"", keys[0], properties, message.body), [lot])
+        self._deliver(new_message(b"", keys[0], properties, _body_of(message)), [lot])
         self.parked_total += 1
         self.dead_lettered_total[letter.reason] += 1
         return True

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from leveret.auth.access import READ
 from leveret.broker.broker import Broker
 from leveret.broker.topology import Requester, Topology, queue_text
-from leveret.core.codec.names import name_octets
+from leveret.core.codec.names import NAME_OCTETS_MAX, name_octets
 from leveret.core.stream.queue import StreamQueue
 from leveret.errors import SoftError
 from leveret.queues.stream_offset import LAST, NEXT, Start, read_start
 
-NAME_OCTETS_MAX = 255
 OFFSET_MAX = (1 << 63) - 1
 
 

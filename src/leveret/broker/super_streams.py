@@ -19,14 +19,13 @@ from leveret.catalog import commands
 from leveret.catalog.json_tables import is_text
 from leveret.catalog.records import Arguments, BindingRecord, ExchangeRecord, QueueRecord
 from leveret.catalog.topology import Topology
-from leveret.core.codec.names import name_octets
+from leveret.core.codec.names import NAME_OCTETS_MAX, name_octets
 from leveret.core.matching.super_stream_matcher import partition_order
 from leveret.errors import AlreadyExists, SoftError
 from leveret.queues.registry import kind_from_arguments, queue_type
 from leveret.routing.super_stream import NAME as BY_HASH
 
 PARTITIONS_MAX = 1000
-NAME_OCTETS_MAX = 255
 SUPER_STREAM = "x-super-stream"
 BY_KEY = "direct"
 KINDS = (BY_KEY, BY_HASH)

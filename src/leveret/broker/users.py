@@ -18,9 +18,9 @@ from leveret.catalog.passwords import PASSWORD_BYTES_MAX
 from leveret.catalog.patterns import compile_pattern
 from leveret.catalog.records import Permission, TopicPermission, User
 from leveret.catalog.unusable import pattern_problems
+from leveret.core.codec.names import NAME_OCTETS_MAX
 from leveret.errors import InvalidRequest
 
-NAME_OCTETS_MAX = 255
 TAGS_MAX = 64
 ALL = ".*"
 

@@ -161,6 +161,7 @@ class LiveVhost:
         self._govern_exchange(exchange)
         self.exchanges[exchange.name] = exchange
         if self._store is not None and record.id:
+            assert exchange.exchange_store is not None
             self._store.add_queue(record.id, exchange.exchange_store)
 
     def routing_arguments(self, record: ExchangeRecord) -> Arguments:

@@ -25,12 +25,12 @@ from leveret.catalog.records import (
     QueueRecord,
     TopicPermission,
 )
+from leveret.core.codec.names import NAME_OCTETS_MAX
 
 T = TypeVar("T")
 
 # Problems after these are not looked for.
 PROBLEMS_MAX = 100
-NAME_OCTETS_MAX = 255
 
 Problems = list[tuple[str, str]]
 

@@ -16,6 +16,7 @@ from leveret.catalog.delays import parse_duration_ms, parse_interval_ms
 from leveret.catalog.json_tables import is_text, kept_bytes
 from leveret.catalog.policy_keys import shown_json
 from leveret.catalog.records import Parameter
+from leveret.core.codec.names import NAME_OCTETS_MAX
 from leveret.errors import InvalidPolicy
 
 SHOVEL, UPSTREAM, UPSTREAM_SET = "shovel", "federation-upstream", "federation-upstream-set"
@@ -46,7 +47,6 @@ URI_QUERY_KEYS = frozenset(
     )
 )
 PREFETCH_MAX = 65535
-NAME_OCTETS_MAX = 255
 NAME_CHARACTERS_MAX = 1024
 VALUE_BYTES_MAX = 64 * 1024
 _INT64_MAX = 2**63 - 1

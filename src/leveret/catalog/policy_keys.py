@@ -15,6 +15,7 @@ from leveret.catalog.arguments import is_integer
 from leveret.catalog.delays import parse_delays, parse_duration_ms, parse_interval_ms
 from leveret.catalog.patterns import compile_pattern
 from leveret.catalog.records import Arguments, Policy
+from leveret.core.codec.names import NAME_OCTETS_MAX
 from leveret.core.codec.wording import shown_octets
 from leveret.errors import InvalidPolicy
 
@@ -23,7 +24,6 @@ DURATION_MS_MAX = 100 * 366 * 24 * 60 * 60 * 1000
 SEGMENT_BYTES_MAX = 3_000_000_000
 NAME_CHARACTERS_MAX = 1024
 # Names of queues and exchanges, and routing keys.
-SHORT_OCTETS_MAX = 255
 
 QUEUES, EXCHANGES = "queues", "exchanges"
 MESSAGE_ID = "message-id"
@@ -80,7 +80,7 @@ def _is_positive_duration(value: Any) -> bool:
 
 
 def _is_short_text(value: Any) -> bool:
-    return _is_text(value) and len(value.encode()) <= SHORT_OCTETS_MAX
+    return _is_text(value) and len(value.encode()) <= NAME_OCTETS_MAX
 
 
 def _is_queue_name(value: Any) -> bool:

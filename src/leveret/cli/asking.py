@@ -55,11 +55,11 @@ def json_of(text: str, what: str) -> Any:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Only with --yes if nobody is there to be asked."""
+    """Only with --yes if there is no terminal to ask on."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Failed(f"{question} Say --yes to do it without being asked.")
+        raise Failed(f"{question} Use --yes to confirm.")
     click.confirm(question, abort=True)
 
 
@@ -79,7 +79,7 @@ def in_vhost(target: Target, kind: str, *names: str) -> str:
 
 @contextmanager
 def until_interrupted() -> Iterator[None]:
-    """For commands that look on until somebody has seen enough: nothing has gone wrong then."""
+    """For commands that run until they are interrupted, which is not an error."""
     with suppress(KeyboardInterrupt):
         yield
 
@@ -89,7 +89,7 @@ def done(text: str) -> None:
     click.echo(text, err=True)
 
 
-yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 columns_option = click.option("--columns", metavar="A,B", help="Only these columns, such as name,messages.")
 all_option = click.option("--all", "-a", "everywhere", is_flag=True, help="Of all virtual hosts.")
 argument_option = click.option(

@@ -18,9 +18,9 @@ POLL_S = 0.2
 
 @click.command()
 @targeted
-@click.option("--to", required=True, metavar="DIR", help="A directory of the broker's machine: empty, or not there.")
-@click.option("--copy", is_flag=True, help="Copy everything, also what could be linked on the same file system.")
-@click.option("--detach", is_flag=True, help="Do not wait for the end; see `leveret api /backup`.")
+@click.option("--to", required=True, metavar="DIR", help="Directory on the broker's machine: empty or not existing.")
+@click.option("--copy", is_flag=True, help="Copy every file, even where a hard link is possible.")
+@click.option("--detach", is_flag=True, help="Do not wait for completion; see `leveret api /backup`.")
 def backup(target: Target, to: str, copy: bool, detach: bool) -> None:
     """Back up everything while the broker runs: queues with their messages, streams, definitions, users.
 
@@ -41,7 +41,7 @@ def backup(target: Target, to: str, copy: bool, detach: bool) -> None:
 
 
 def _watched(target: Target, made: dict[str, Any]) -> dict[str, Any]:
-    """Waits for the end, with a bar if somebody sees it."""
+    """Waits for the end, with a progress bar on a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -53,7 +53,7 @@ def without_secrets(value: Any, key: str = "") -> Any:
 @targeted
 @click.argument("file", type=click.Path(path_type=Path))
 def support_bundle(target: Target, file: Path) -> None:
-    """Write how the broker is into FILE.tar.gz, to be sent to whoever helps; passwords are left out."""
+    """Write the state of the broker into FILE.tar.gz for a support request; passwords are left out."""
     parts: dict[str, bytes] = {}
     problems: list[str] = []
     for path in (*OTHERS, *LISTS):
@@ -99,7 +99,7 @@ def _metrics(target: Target) -> bytes:
 def _configuration(target: Target) -> bytes:
     """As `leveret config show` has it here: of a broker that is elsewhere nothing is known."""
     if not target.client.is_local:
-        raise Failed("the broker is not on this machine, or was not asked by its socket")
+        raise Failed("the broker is not on this machine, or was not reached through its socket")
     command = [sys.executable, "-m", "leveret", "config", "show"]
     done = subprocess.run(command, capture_output=True, timeout=DEADLINE_S, check=False)
     if done.returncode != 0:
@@ -110,7 +110,7 @@ def _configuration(target: Target) -> bytes:
 def _write(file: Path, parts: dict[str, bytes]) -> None:
     stem = file.name.removesuffix(".gz").removesuffix(".tar") or "bundle"
     try:
-        # It tells a lot about whoever runs this broker.
+        # It contains details of the installation, which other users need not see.
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as opened, tarfile.open(fileobj=opened, mode="w:gz") as archive:
             for name, content in parts.items():
@@ -118,6 +118,6 @@ def _write(file: Path, parts: dict[str, bytes]) -> None:
                 entry.size, entry.mtime, entry.mode = len(content), int(time.time()), 0o600
                 archive.addfile(entry, io.BytesIO(content))
     except FileExistsError:
-        raise Failed(f"{file} is there already") from None
+        raise Failed(f"{file} exists already") from None
     except OSError as error:
         raise Failed(f"cannot write {file}: {error.strerror}") from None

@@ -54,7 +54,7 @@ class Client:
         else:
             url = urlsplit(place)
             if url.scheme not in ("http", "https") or not url.hostname:
-                raise Failed(f"{shown(place)} is no address of a management API; write http://host:15672")
+                raise Failed(f"{shown(place)} is not the address of a management API; use http://host:15672")
             self._prefix = url.path.rstrip("/").removesuffix("/api")
             user = user or unquote(url.username or "") or "guest"
             password = password or unquote(url.password or "") or ("guest" if user == "guest" else "")
@@ -65,7 +65,7 @@ class Client:
         self._headers["Authorization"] = f"Basic {credentials}"
 
     def accepts(self, user: str, password: str) -> bool:
-        """Whether this broker would let him in with this password."""
+        """Whether this broker accepts the user's password."""
         try:
             Client(self.place, user, password, self._ca).get("/whoami")
         except NotAllowed:
@@ -224,7 +224,7 @@ def shown(place: str) -> str:
 
 
 def can_reach(path: str) -> bool:
-    """Whether somebody listens at a unix socket."""
+    """Whether a process listens at a unix socket."""
     if not os.path.exists(path):
         return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:

@@ -50,7 +50,7 @@ def show(target: Target, name: str) -> None:
 @targeted
 @click.argument("name", required=False)
 @click.option("--of-user", metavar="USER", help="All connections of this user.")
-@click.option("--reason", help="What the client is told.")
+@click.option("--reason", help="Reason that is sent to the client.")
 @yes_option
 def close(target: Target, name: str | None, of_user: str | None, reason: str | None, yes: bool) -> None:
     """Close a connection, or all of a user."""

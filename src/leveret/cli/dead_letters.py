@@ -70,11 +70,11 @@ def inspect(target: Target, queue: str, count: int, offset: int) -> None:
 )
 @click.option("--exchange", default="", help="For --to target.")
 @click.option("--routing-key", default="", help="For --to target.")
-@click.option("--limit", type=int, default=0, help="At most so many.")
-@click.option("--rate", type=float, default=0.0, help="At most so many a second.")
+@click.option("--limit", type=int, default=0, help="Replay at most this many messages.")
+@click.option("--rate", type=float, default=0.0, help="Replay at most this many messages per second.")
 @click.option("--filter", "wanted", metavar="JSON", help='Which, such as {"reason": "expired", "age_s_min": 60}.')
-@click.option("--dry-run", is_flag=True, help="Only count.")
-@click.option("--detach", is_flag=True, help="Do not wait for the end; see `leveret dlq tasks`.")
+@click.option("--dry-run", is_flag=True, help="Count the matching messages without replaying them.")
+@click.option("--detach", is_flag=True, help="Do not wait for completion; see `leveret dlq tasks`.")
 def replay(
     target: Target,
     queue: str,
@@ -105,7 +105,7 @@ def replay(
 
 
 def _watched(target: Target, task: dict[str, Any]) -> dict[str, Any]:
-    """Waits for the end, with a bar if somebody sees it."""
+    """Waits for the end, with a progress bar on a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -122,7 +122,7 @@ def _watched(target: Target, task: dict[str, Any]) -> dict[str, Any]:
 
 @dlq.command()
 @targeted
-@click.option("--cancel", metavar="ID", help="Stop this one.")
+@click.option("--cancel", metavar="ID", help="Cancel this task.")
 def tasks(target: Target, cancel: str | None) -> None:
     """Replays that run, and the last ones."""
     if cancel is not None:
@@ -143,14 +143,14 @@ def alerts(target: Target) -> None:
 @dlq.command()
 @targeted
 @click.argument("queue", required=False)
-@click.option("--every", metavar="TIME", help="Retry its letters so often, such as 1h or 30min; off for never.")
-@click.option("--archive-after", metavar="TIME", help="Give up and archive what is older, such as 24h; off for never.")
-@click.option("--clear", is_flag=True, help="Leave it to policies and the configuration again.")
+@click.option("--every", metavar="TIME", help="Retry interval, such as 1h or 30min; off for never.")
+@click.option("--archive-after", metavar="TIME", help="Archive messages older than this, such as 24h; off for never.")
+@click.option("--clear", is_flag=True, help="Use the policies and the configuration again.")
 def schedule(target: Target, queue: str | None, every: str | None, archive_after: str | None, clear: bool) -> None:
     """When letters are retried by themselves: list it, or set it for a queue."""
     if queue is None:
         if every is not None or archive_after is not None or clear:
-            raise click.UsageError("which queue?")
+            raise click.UsageError("give a QUEUE")
         print_rows(target.client.get("/dead-letter-schedules"), SCHEDULE_COLUMNS, target.form)
         return
     path = f"/parameters/reprocess-schedule/{part(target.vhost)}/{part(queue)}"
@@ -161,6 +161,6 @@ def schedule(target: Target, queue: str | None, every: str | None, archive_after
     given = {"every": every, "archive-after": archive_after}
     value = {key: text for key, text in given.items() if text is not None}
     if not value:
-        raise click.UsageError("say --every, --archive-after or --clear")
+        raise click.UsageError("give --every, --archive-after or --clear")
     target.client.put(path, {"component": "reprocess-schedule", "name": queue, "value": value})
     done(f"set the schedule of {safe(queue)}")

@@ -17,11 +17,11 @@ AUDIT_COLUMNS = ("time", "user", "peer", "via", "action", "names", "outcome")
 
 @click.command()
 @targeted
-@click.option("--by", metavar="USER", help="Only what this one did.")
+@click.option("--by", metavar="USER", help="Only actions of this user.")
 @click.option("--action", metavar="TEXT", help="Only actions with this in them, such as queue.delete.")
-@click.option("--outcome", type=click.Choice(["done", "refused", "failed"]), help="Only what ended so.")
-@click.option("--since", metavar="MOMENT", help="Only from then on, such as 2026-01-31T12:00:00Z.")
-@click.option("--count", "-n", default=50, show_default=True, help="How many at most.")
+@click.option("--outcome", type=click.Choice(["done", "refused", "failed"]), help="Only actions with this outcome.")
+@click.option("--since", metavar="MOMENT", help="Only actions since then, such as 2026-01-31T12:00:00Z.")
+@click.option("--count", "-n", default=50, show_default=True, help="Number of entries at most.")
 def audit(
     target: Target, by: str | None, action: str | None, outcome: str | None, since: str | None, count: int
 ) -> None:
@@ -32,9 +32,9 @@ def audit(
 
 @click.command()
 @targeted
-@click.option("--past", is_flag=True, help="Only what the broker still remembers, then the end.")
-@click.option("--only-vhost", is_flag=True, help="Only what happens in the virtual host of --vhost.")
-@click.option("--count", "-n", type=int, help="Stop after so many.")
+@click.option("--past", is_flag=True, help="Show the events that the broker remembers, then exit.")
+@click.option("--only-vhost", is_flag=True, help="Only events of the virtual host of --vhost.")
+@click.option("--count", "-n", type=int, help="Stop after this many events.")
 @until_interrupted()
 def events(target: Target, past: bool, only_vhost: bool, count: int | None) -> None:
     """Watch what is made, changed and deleted, who comes and goes, and alarms."""

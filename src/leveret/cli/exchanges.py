@@ -55,8 +55,8 @@ def show(target: Target, exchange: str) -> None:
 @click.argument("exchange")
 @click.option("--type", "kind", default="direct", show_default=True, help="direct, fanout, topic, headers, x-...")
 @click.option("--transient", is_flag=True, help="Does not survive a restart.")
-@click.option("--auto-delete", is_flag=True, help="Goes with its last binding.")
-@click.option("--internal", is_flag=True, help="Takes messages from other exchanges only.")
+@click.option("--auto-delete", is_flag=True, help="Deleted with its last binding.")
+@click.option("--internal", is_flag=True, help="Accepts messages from other exchanges only.")
 @argument_option
 def declare(
     target: Target,
@@ -171,7 +171,7 @@ def declare_binding(
 @click.argument("destination")
 @click.argument("routing_key", default="")
 @to_option
-@click.option("--arguments", metavar="JSON", help="Which, if several have the same key.")
+@click.option("--arguments", metavar="JSON", help="Arguments of the binding, if several have the same key.")
 def delete_binding(
     target: Target, source: str, destination: str, routing_key: str, to_exchange: bool, arguments: str | None
 ) -> None:
@@ -186,6 +186,6 @@ def delete_binding(
     if not found:
         raise Failed("there is no such binding")
     if len(found) > 1:
-        raise Failed("several bindings have this key; say which with --arguments")
+        raise Failed("several bindings have this key; select one with --arguments")
     target.client.delete(f"{path}/{part(found[0]['properties_key'])}")
     done(f"unbound {safe(destination)} from {safe(source)}")

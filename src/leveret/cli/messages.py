@@ -36,10 +36,12 @@ def print_messages(messages: list[dict[str, Any]], form: str) -> None:
 @click.argument("exchange")
 @click.argument("routing_key")
 @click.argument("payload", required=False)
-@click.option("--file", "-f", "source", type=click.File("rb"), help="The payload, - for what comes in.")
+@click.option(
+    "--file", "-f", "source", type=click.File("rb"), help="Read the payload from this file, - for standard input."
+)
 @click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="Repeatable.")
 @click.option("--property", "-P", "properties", multiple=True, metavar="NAME=VALUE", help="Such as priority=5.")
-@click.option("--transient", is_flag=True, help="Need not survive a restart.")
+@click.option("--transient", is_flag=True, help="Publish a transient message, which does not survive a restart.")
 def publish(
     target: Target,
     exchange: str,
@@ -79,11 +81,11 @@ def _as_text(value: Any) -> str:
 @click.command()
 @targeted
 @click.argument("queue")
-@click.option("--count", "-n", default=1, show_default=True, help="How many at most.")
+@click.option("--count", "-n", default=1, show_default=True, help="Number of messages at most.")
 @click.option(
     "--ack/--requeue",
     default=False,
-    help="Take them for good, or put them back (marked as redelivered).  [default: requeue]",
+    help="Acknowledge the messages, or requeue them (marked as redelivered).  [default: requeue]",
 )
 def get(target: Target, queue: str, count: int, ack: bool) -> None:
     """Get messages from a queue. To only look, see `leveret queues peek`."""

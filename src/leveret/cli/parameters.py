@@ -28,7 +28,7 @@ def _path(target: Target, component: str, name: str) -> str:
 @parameters.command("list")
 @targeted
 @all_option
-@click.option("--component", metavar="NAME", help="Only of this one; global for those of the whole broker.")
+@click.option("--component", metavar="NAME", help="Only parameters of this component; global for global parameters.")
 def list_parameters(target: Target, everywhere: bool, component: str | None) -> None:
     """List parameters."""
     if component == "global":

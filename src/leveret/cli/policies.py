@@ -16,7 +16,7 @@ def _kind(operator: bool) -> str:
     return "operator-policies" if operator else "policies"
 
 
-operator_option = click.option("--operator", is_flag=True, help="An operator's policy, which only lowers limits.")
+operator_option = click.option("--operator", is_flag=True, help="An operator policy, which can only lower limits.")
 
 
 @click.group()
@@ -39,7 +39,7 @@ def list_policies(target: Target, everywhere: bool, operator: bool) -> None:
 @click.argument("name")
 @click.argument("pattern")
 @click.argument("settings", nargs=-1, metavar="KEY=VALUE...")
-@click.option("--definition", metavar="JSON", help="In the place of KEY=VALUE.")
+@click.option("--definition", metavar="JSON", help="Definition as JSON, instead of KEY=VALUE.")
 @click.option("--priority", type=int, default=0, show_default=True)
 @click.option(
     "--apply-to",

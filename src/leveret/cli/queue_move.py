@@ -26,8 +26,8 @@ NOT_FOUND = 404
 @click.argument("destination")
 @click.option("--to", "to_url", metavar="URL", help="The broker to move to, such as amqp://user@host; else this one.")
 @click.option("--to-file", type=click.Path(path_type=Path), help="The URL is the first line of this file.")
-@click.option("--count", "-n", type=click.IntRange(1), help="So many messages; else as many as wait there now.")
-@click.option("--detach", is_flag=True, help="Do not wait for the end; see `leveret shovels list`.")
+@click.option("--count", "-n", type=click.IntRange(1), help="Number of messages.  [default: all that are ready now]")
+@click.option("--detach", is_flag=True, help="Do not wait for completion; see `leveret shovels list`.")
 def move(
     target: Target,
     source: str,
@@ -40,7 +40,7 @@ def move(
     """Move the messages of a queue to another queue, here or in another broker. None is lost on the way: each leaves
     its queue when the other broker has confirmed it."""
     if to_url is not None and to_file is not None:
-        raise click.UsageError("say --to or --to-file")
+        raise click.UsageError("give --to or --to-file, not both")
     waiting = target.client.get(in_vhost(target, "queues", source))["messages_ready"]
     name = f"move-{secrets.token_hex(4)}"
     value = {
@@ -67,7 +67,7 @@ def move(
 
 
 def _watch(target: Target, name: str, source: str, total: int) -> None:
-    """Waits until the shovel has deleted itself, with a bar if somebody sees it."""
+    """Waits until the shovel has deleted itself, with a progress bar on a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

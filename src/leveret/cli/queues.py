@@ -48,7 +48,7 @@ queues.add_command(move)
 @columns_option
 @click.option("--sort", metavar="COLUMN", help="Such as messages.")
 @click.option("--reverse", is_flag=True, help="Largest first.")
-@click.option("--name", metavar="PATTERN", help="Only names in which this regular expression is found.")
+@click.option("--name", metavar="PATTERN", help="Only names that this regular expression matches.")
 def list_queues(
     target: Target, everywhere: bool, columns: str | None, sort: str | None, reverse: bool, name: str | None
 ) -> None:
@@ -72,7 +72,7 @@ def show(target: Target, queue: str) -> None:
 @click.argument("queue")
 @click.option("--type", "kind", help="classic, quorum or stream.")
 @click.option("--transient", is_flag=True, help="Does not survive a restart.")
-@click.option("--auto-delete", is_flag=True, help="Goes with its last consumer.")
+@click.option("--auto-delete", is_flag=True, help="Deleted with its last consumer.")
 @argument_option
 def declare(
     target: Target, queue: str, kind: str | None, transient: bool, auto_delete: bool, arguments: tuple[str, ...]
@@ -89,8 +89,8 @@ def declare(
 @queues.command()
 @targeted
 @click.argument("queue")
-@click.option("--if-empty", is_flag=True, help="Only if nothing is in it.")
-@click.option("--if-unused", is_flag=True, help="Only if nobody consumes from it.")
+@click.option("--if-empty", is_flag=True, help="Only if it is empty.")
+@click.option("--if-unused", is_flag=True, help="Only if it has no consumers.")
 @yes_option
 def delete(target: Target, queue: str, if_empty: bool, if_unused: bool, yes: bool) -> None:
     """Delete a queue with its messages."""
@@ -114,9 +114,9 @@ def purge(target: Target, queue: str, yes: bool) -> None:
 @queues.command()
 @targeted
 @click.argument("queue")
-@click.option("--count", "-n", default=10, show_default=True, help="How many.")
-@click.option("--offset", default=0, show_default=True, help="How many to pass over first.")
-@click.option("--after", type=int, help="Instead of --offset: behind this position.")
+@click.option("--count", "-n", default=10, show_default=True, help="Number of messages.")
+@click.option("--offset", default=0, show_default=True, help="Number of messages to skip first.")
+@click.option("--after", type=int, help="Instead of --offset: start after this position.")
 @click.option("--state", type=click.Choice(["ready", "unacked"]), default="ready", show_default=True)
 def peek(target: Target, queue: str, count: int, offset: int, after: int | None, state: str) -> None:
     """Look at messages without taking them."""
@@ -128,8 +128,8 @@ def peek(target: Target, queue: str, count: int, offset: int, after: int | None,
 @queues.command()
 @targeted
 @click.argument("queue")
-@click.option("--count", "-n", type=int, help="Stop after so many.")
-@click.option("--rate", type=float, help="At most so many a second.")
+@click.option("--count", "-n", type=int, help="Stop after this many messages.")
+@click.option("--rate", type=float, help="Show at most this many messages per second.")
 @until_interrupted()
 def tail(target: Target, queue: str, count: int | None, rate: float | None) -> None:
     """Watch what arrives in a queue, without taking it."""

@@ -59,7 +59,7 @@ def set_shovel(target: Target, name: str, value: str | None, file: str | None) -
     leveret shovels set s '{"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://there", "dest-queue": "b"}'
     """
     if (value is None) == (file is None):
-        raise click.UsageError("say VALUE or --file")
+        raise click.UsageError("give a VALUE or a --file")
     text = value if file is None else click.open_file(file, encoding="utf-8").read()
     body = {"component": "shovel", "name": name, "value": json_of(text or "", "the value")}
     target.client.put(f"/parameters/shovel/{part(target.vhost)}/{part(name)}", body)
@@ -139,7 +139,7 @@ def restart_link(target: Target, link: str) -> None:
 def set_upstream(target: Target, name: str, uri: str | None, uri_file: str | None, settings: str) -> None:
     """Name a broker that exchanges and queues can be told to receive from, by a policy."""
     if (uri is None) == (uri_file is None):
-        raise click.UsageError("say URI or --uri-file")
+        raise click.UsageError("give a URI or a --uri-file")
     chosen = uri if uri_file is None else first_line(Path(uri_file))
     value = {**json_of(settings, "--settings"), "uri": chosen}
     path = f"/parameters/federation-upstream/{part(target.vhost)}/{part(name)}"

@@ -69,7 +69,7 @@ def _run(target: Target, path: str) -> None:
 
 @check.command()
 @targeted
-@click.option("--wait", "wait_s", type=float, default=0.0, help="Try for so many seconds.")
+@click.option("--wait", "wait_s", type=float, default=0.0, help="Retry for this many seconds.")
 def running(target: Target, wait_s: float) -> None:
     """The broker answers."""
     deadline = time.monotonic() + wait_s

@@ -104,10 +104,10 @@ def targeted(command: F) -> F:
     )
     @click.option("--context", "-c", envvar="LEVERET_CONTEXT", metavar="NAME", help="See `leveret context`.")
     @click.option(
-        "--user", "-u", "login", envvar="LEVERET_USER", metavar="NAME", help="Who logs in; not needed for the socket."
+        "--user", "-u", "login", envvar="LEVERET_USER", metavar="NAME", help="User name; not needed with the socket."
     )
-    @click.option("--password-file", metavar="FILE", help="Where the password is; or set LEVERET_PASSWORD.")
-    @click.option("--ca", metavar="FILE", help="Certificate of the authority that signed the broker's.")
+    @click.option("--password-file", metavar="FILE", help="File with the password; or set LEVERET_PASSWORD.")
+    @click.option("--ca", metavar="FILE", help="CA certificate that signed the broker's certificate.")
     @click.option("--vhost", "-p", envvar="LEVERET_VHOST", metavar="NAME", help="Virtual host.  [default: /]")
     @click.option("--output", "-o", "form", type=click.Choice(FORMATS), default=TABLE, help="[default: table]")
     @functools.wraps(command)

@@ -53,7 +53,7 @@ def list_users(target: Target) -> None:
 @click.option(
     "--tag", "-t", "tags", multiple=True, help="administrator, monitoring, policymaker, management; repeatable."
 )
-@click.option("--no-password", is_flag=True, help="Logs in by certificate or token only.")
+@click.option("--no-password", is_flag=True, help="The user logs in with a certificate or a token only.")
 @click.option("--grant", is_flag=True, help="All rights in the virtual host.")
 @new_password_option
 def add(
@@ -128,12 +128,12 @@ def suspended(target: Target) -> None:
 @users.command("release")
 @targeted
 @click.argument("names", nargs=-1, metavar="[USER]...")
-@click.option("--all", "everybody", is_flag=True, help="All who are suspended.")
+@click.option("--all", "everybody", is_flag=True, help="All suspended users.")
 @yes_option
 def release_users(target: Target, names: tuple[str, ...], everybody: bool, yes: bool) -> None:
     """Let suspended users in again, with the rights that they have now. Look at these first."""
     if bool(names) == everybody:
-        raise click.UsageError("name users, or say --all")
+        raise click.UsageError("give NAMES or --all")
     confirm("Are tags, passwords and permissions as they should be?", yes)
     for path in ["/suspended-users"] if everybody else [f"/suspended-users/{part(name)}" for name in names]:
         target.client.delete(path)

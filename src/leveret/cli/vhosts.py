@@ -55,9 +55,9 @@ def delete(target: Target, name: str, yes: bool) -> None:
 @vhosts.command()
 @targeted
 @click.argument("name")
-@click.option("--off", is_flag=True, help="May be deleted again.")
+@click.option("--off", is_flag=True, help="Remove the protection.")
 def protect(target: Target, name: str, off: bool) -> None:
-    """Let nobody delete a virtual host."""
+    """Protect a virtual host from deletion."""
     path = f"/vhosts/{part(name)}/deletion/protection"
     if off:
         target.client.delete(path)

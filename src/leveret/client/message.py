@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from leveret.core.codec.names import name_octets
+from leveret.core.codec.names import NAME_OCTETS_MAX, name_octets
 from leveret.core.codec.properties import encode_properties
 
 __all__ = ["Body", "Message", "MessageProperties", "check_headers", "encode_body", "written_properties"]
@@ -19,7 +19,6 @@ __all__ = ["Body", "Message", "MessageProperties", "check_headers", "encode_body
 Body = Any
 
 TEXT, JSON = "text/plain", "application/json"
-SHORT_MAX = 255
 EXPIRATION_S_MAX = 315_360_000
 TEXTS = frozenset(
     ("content_type", "content_encoding", "correlation_id", "reply_to", "message_id", "type", "user_id", "app_id")
@@ -110,8 +109,8 @@ def _checked(name: str, value: Any) -> Any:
         if not isinstance(value, str):
             raise TypeError(f"{name} is {value!r}, not a text")
         size = len(name_octets(value))
-        if size > SHORT_MAX:
-            raise ValueError(f"{name} has {size} bytes, more than {SHORT_MAX}")
+        if size > NAME_OCTETS_MAX:
+            raise ValueError(f"{name} has {size} bytes, more than {NAME_OCTETS_MAX}")
         return value
     check = _CHECKS.get(name)
     if check is None:

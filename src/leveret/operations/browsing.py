@@ -86,7 +86,7 @@ class Browsing:
 
     @staticmethod
     def known(who: Requester, name: str) -> Queue:
-        """The queue, for whoever sees that it exists."""
+        """The queue, for callers that need no permission to read it."""
         found: Queue | None = who.vhost.queues.get(name_octets(name))
         if found is None:
             raise SoftError(404, f"no {queue_text(who.vhost.name, name)}")
@@ -146,7 +146,7 @@ class Browsing:
     # ---- what is held
 
     async def held(self, queue: Queue) -> AsyncIterator[Held]:
-        """Everything that somebody has and has not acknowledged, by channel in the order of delivery; leases last."""
+        """Everything that was delivered and not acknowledged, by channel in the order of delivery; leases last."""
         looked = 0
         for connection in list(self._broker.connections.values()):
             for channel in list(connection.channels()):
@@ -163,7 +163,7 @@ class Browsing:
     async def unacked(self, queue: Queue, offset: int, count: int) -> AsyncIterator[tuple[Held, Seen]]:
         """The same with the messages."""
         if not isinstance(queue, ClassicQueue):
-            raise SoftError(406, "a stream's messages stay where they are, whoever holds them")
+            raise SoftError(406, "unacknowledged messages of a stream cannot be listed: a stream keeps its messages")
         found: list[Held] = []
         async for held in self.held(queue):
             if offset > 0:
@@ -208,7 +208,7 @@ class Browsing:
 
 
 class _Waker:
-    """The owner of a cursor that somebody awaits."""
+    """The owner of a cursor: sets an event when the cursor is ready."""
 
     def __init__(self, ready: asyncio.Event) -> None:
         self._ready = ready
@@ -253,13 +253,14 @@ def _entries(data: bytearray, at: int, first: int) -> Iterator[Seen | None]:
     body_at = address_end + int.from_bytes(data[at + 24 : at + 28], "big")
     size = int.from_bytes(data[at + 28 : at + 32], "big")
     key_at = head + 1 + data[head]
+    body = bytes(data[body_at : body_at + size])
     message = new_message(
         bytes(data[head + 1 : key_at]),
         bytes(data[key_at + 1 : address_end]),
         parse_properties(bytes(data[address_end:body_at])),
-        bytes(data[body_at : body_at + size]),
+        body,
     )
     if message.properties.has_bcc:
         message = shown(message)
     stamp = int.from_bytes(data[at + 32 : at + 40], "big")
-    yield Seen(int.from_bytes(data[at + 8 : at + 16], "big"), message, message.body, size, False, 0, stamp)
+    yield Seen(int.from_bytes(data[at + 8 : at + 16], "big"), message, body, size, False, 0, stamp)

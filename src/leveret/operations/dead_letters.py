@@ -50,7 +50,7 @@ class DeadLetters:
     def __init__(self, broker: Broker, browsing: Browsing) -> None:
         self._broker = broker
         self._browsing = browsing
-        # One survey at a time: it reads and decodes thousands of messages, whoever asks.
+        # One survey at a time: it reads and decodes thousands of messages.
         self._turn = asyncio.Lock()
 
     async def survey(self, asking: Iterable[Requester]) -> list[DeadLetterQueue]:
@@ -118,7 +118,7 @@ class DeadLetters:
 async def _groups(letters: list[Letter], turn: TimeSlice) -> list[Group]:
     grouped: dict[tuple[str, str, str], list[Letter]] = {}
     for letter in letters:
-        # Whoever wrote its headers decides how long they take to decode.
+        # The publisher's headers decide how long decoding takes.
         await turn.rest()
         origin = letter.origin
         if origin is not None:

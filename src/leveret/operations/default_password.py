@@ -1,6 +1,6 @@
 """The password of the default user as the configuration has it: a changed one counts, at a start and after a reload.
 
-Only a changed one: what the configuration said last is remembered as a hash, so that a password which somebody has set
+Only a changed one: what the configuration said last is remembered as a hash, so that a password which was set
 otherwise since is not undone by a restart. A user who was deleted is not made again."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class DefaultPassword:
         self._task: asyncio.Task[None] | None = None
 
     def at_start(self, user: str, password: bytes, given: bool, fresh: bool) -> None:
-        """Before anybody is served, after the default user was made. A password that nobody has set changes nothing."""
+        """Before clients are accepted, after the default user was created. One that is not `given` changes nothing."""
         record = self._broker.catalog.users.get(user)
         if record is None:
             return
@@ -45,7 +45,7 @@ class DefaultPassword:
         if said is None and verify_password(record.password_hash, password):
             self._broker.apply(_remember(user, record.password_hash))
         elif said is None:
-            # A version before this one has made the user: nobody knows which of the two is newer.
+            # A version before this one has made the user: which of the two is newer is unknown.
             log.warning("the default user has another password than the configuration, which stays", user=user)
             self._broker.apply(_remember(user, self._broker.logins.hash(password)))
         else:
@@ -66,7 +66,7 @@ class DefaultPassword:
         password_hash = await asyncio.to_thread(self._broker.logins.hash, password)
         record = self._broker.catalog.users.get(user)
         if record is None:
-            log.warning("the default user does not exist; its new password counts for nobody", user=user)
+            log.warning("the default user does not exist; its new password has no effect", user=user)
         else:
             self._set(record, password_hash)
 

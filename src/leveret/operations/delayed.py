@@ -14,6 +14,7 @@ from leveret.core.codec.names import name_octets
 from leveret.core.queue.classic_queue import ClassicQueue
 from leveret.core.queue.delays import Delays
 from leveret.errors import SoftError
+from leveret.queues.holder import ExchangeHolder
 
 LIMIT_DEFAULT = 100
 LIMIT_MAX = 1000
@@ -106,7 +107,7 @@ def _of_exchange(vhost: LiveVhost, name: str | None) -> Delays | None:
     exchange = vhost.exchanges.get(name_octets(name))
     if exchange is None:
         raise SoftError(404, f"no {exchange_text(vhost.name, name)}")
-    return None if exchange.holder is None else exchange.holder.delays
+    return exchange.holder.delays if isinstance(exchange.holder, ExchangeHolder) else None
 
 
 def _summary(delays: Delays | None) -> Summary:

@@ -17,7 +17,7 @@ from leveret.catalog.commands import Added, Change
 from leveret.catalog.records import Vhost
 from leveret.core.codec.field_types import Timestamp
 from leveret.core.codec.message import HIDDEN_HEADERS, Message, new_message
-from leveret.core.codec.names import name_text
+from leveret.core.codec.names import NAME_OCTETS_MAX, name_text
 from leveret.core.codec.properties import Properties, encode_properties, parse_properties
 from leveret.core.connection.trace import TRACE_EXCHANGE, Notes, Trace
 from leveret.core.queue.contract import Queue
@@ -38,7 +38,6 @@ WORK_A_TURN = 60_000
 # What a copy costs, and each queue that it goes to.
 COPY_WORK = 100
 PLACED_WORK = 3
-KEY_OCTETS_MAX = 255
 # Names that `routed_queues` has at most: the header must fit into a frame.
 QUEUES_SHOWN_MAX = 1000
 # Stands for the connection of what was asked for over HTTP.
@@ -107,7 +106,7 @@ class Firehose:
         exchange = self._vhost.exchanges.get(TRACE_EXCHANGE)
         if exchange is None:
             return 0
-        key = (b"publish." + message.exchange if queue is None else b"deliver." + queue)[:KEY_OCTETS_MAX]
+        key = (b"publish." + message.exchange if queue is None else b"deliver." + queue)[:NAME_OCTETS_MAX]
         reached = self._vhost.router.resolve(exchange, [key], NO_PROPERTIES)
         if not reached:
             return 0

@@ -1,4 +1,4 @@
-"""Messages that somebody has fetched without a connection, and for how long: leases over HTTP.
+"""Leases over HTTP: messages that were fetched without a connection, and for how long.
 
 A lease is one message in the hands of one user. It counts as unacked, and ends by an ack, by a nack, or by itself when
 its time is over: then the message goes back and is marked as redelivered. It ends as well when its user is deleted or
@@ -25,7 +25,7 @@ from leveret.operations.firehose import HTTP
 LEASES_MAX = 20_000
 LEASES_OF_USER_MAX = 5_000
 LEASE_S_MAX = 3600.0
-# How long somebody waits for messages that are on disk.
+# How long a request waits for messages that are on disk.
 LOAD_DEADLINE_S = 10.0
 
 
@@ -73,7 +73,7 @@ class LeaseHolder:
 
 
 class HttpLeases:
-    """`lease_s` is how long a lease lasts if nobody says."""
+    """`lease_s` is how long a lease lasts by default."""
 
     def __init__(self, broker: Broker, topology: Topology, lease_s: float = 30.0) -> None:
         self._broker = broker
@@ -101,7 +101,7 @@ class HttpLeases:
     # ---- fetching
 
     def find(self, who: Requester, name: str) -> Any:
-        """The queue, if he may read it and messages can be fetched from it."""
+        """The queue, if the user may read it and messages can be fetched from it."""
         who.access.check_queue(READ, name)
         queue = self._topology.find_queue(who, name)
         if (refusal := queue.refusal("basic.get")) is not None:
@@ -299,7 +299,7 @@ async def fetched(broker: Broker, leased_get: LeasedGet, tag: int, user: str) ->
         found: bool | None = leased_get.fetch(tag)
         if found is not None:
             if found and leased_get.queue.subscriber_count():
-                # Somebody else may have been waiting behind it.
+                # Consumers may wait for the messages behind it.
                 broker.kick()
             vhost = broker.vhosts.get(leased_get.queue.record.vhost)
             if found and vhost is not None and vhost.firehose is not None:

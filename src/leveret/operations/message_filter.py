@@ -1,7 +1,7 @@
-"""Which messages somebody who looks into a queue wants to see: by names, headers, properties, and what is in the body.
+"""Which messages of a queue a request wants to see: by names, headers, properties, and what is in the body.
 
 Every part has a declared limit, and a long body is searched in pieces between which others have their turn. Knows
-nothing of queues; called for each message by whoever walks through one."""
+nothing of queues; called for each message by the code that walks through one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Queues that operators have paused: consumers get nothing of them until they are resumed. Everything else goes on:
 messages come in, expire and are counted, gets and reprocessing take them.
 
-A pause of a durable queue survives a restart: whoever paused it because what is behind it is broken would not want the
-broker to forget that. It is kept under the queue's id, which is never given twice: a queue that is made anew under the
+A pause of a durable queue survives a restart: the reason for the pause, such as a broken consumer, usually outlives
+the restart. It is kept under the queue's id, which is never given twice: a queue that is made anew under the
 same name begins like any other."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Pauses:
             self._broker.apply(commands.DeleteGlobalParameter(name))
 
     def set(self, who: Requester, name: str, paused: bool) -> None:
-        """Whoever asks was found to be allowed to."""
+        """The caller's right was checked before."""
         queue = who.vhost.queues.get(name_octets(name))
         if queue is None:
             raise SoftError(404, f"no {queue_text(who.vhost.name, name)}")

@@ -1,4 +1,4 @@
-"""Publishing for whoever is not connected: requests over HTTP.
+"""Publishing without a connection: requests over HTTP.
 
 A message goes through the same publish path and the same gate as one that came over AMQP: permissions, user-id,
 expiration, delays, copies, alternate exchanges and deduplication are all theirs."""
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from leveret.broker.broker import Broker
 from leveret.broker.gate import Gate
 from leveret.broker.topology import Requester
-from leveret.core.codec.names import name_octets
+from leveret.core.codec.names import NAME_OCTETS_MAX, name_octets
 from leveret.core.codec.properties import Properties
 from leveret.core.codec.write_buffer import WriteBuffer
 from leveret.core.connection.channel import Channel
@@ -18,8 +18,7 @@ from leveret.core.connection.publish_path import PublishPath
 from leveret.errors import SoftError
 from leveret.operations.firehose import HTTP
 
-NAME_OCTETS_MAX = 255
-# Nothing is ever written for nobody: it only has to be larger than none.
+# No frame is written here: the size only has to be larger than 0.
 PAYLOAD_MAX = 131072
 
 
@@ -43,7 +42,7 @@ class Publishing:
 
     @property
     def blocked_reason(self) -> str | None:
-        """Why nobody may publish now, or None."""
+        """Why publishing is blocked now, or None."""
         return self._broker.blocked_reason
 
     def publish(self, who: Requester, exchange: str, key: str, properties: Properties, body: bytes) -> Published:
@@ -71,7 +70,9 @@ class Publishing:
             # In a transaction it says where it goes before it does.
             publish_path.start_transaction()
             publish_path.offer(bytes([len(name)]) + name + bytes([len(routing_key)]) + routing_key, properties, body)
-            ((message, _, targets, _),) = publish_path.pending
+            pending = publish_path.pending
+            assert pending is not None
+            ((message, _, targets, _),) = pending
             taken = publish_path.commit()
             # Its counters are added to what channels that are gone have counted.
             publish_path.flush_sizes()

@@ -1,7 +1,7 @@
 """Live views of what is published to an exchange or arrives in a queue, for people who watch.
 
 Sampled and bounded: a tap shows at most so many messages a second, keeps only the beginning of a payload, holds a small
-buffer for whoever reads it, and ends by itself. The broker never waits for it; what it does not show it counts."""
+buffer for its reader, and ends by itself. The broker never waits for it; what it does not show it counts."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Taps:
         tap.take(int(budget))
         while True:
             await asyncio.sleep(LOOK_S)
-            # Before anything is shown: he may have lost the right to see it.
+            # Before anything is shown: the user may have lost the right to see it.
             if self._is_over(place, begun, spec, may):
                 return
             seen = tap.take(0)

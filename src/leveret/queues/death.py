@@ -23,9 +23,9 @@ from leveret.core.codec.message import Message
 from leveret.core.codec.names import name_octets, name_text
 from leveret.core.codec.properties import Properties
 from leveret.core.codec.tables import ORIGIN_HEADER
+from leveret.core.queue import office
 
-# As they stand in the headers.
-REASONS = ("rejected", "expired", "maxlen", "delivery_limit")
+REASONS = tuple(office.REASONS.values())
 
 DEATH_HEADERS = frozenset(
     (

@@ -11,7 +11,7 @@ from leveret.catalog.arguments import Check
 from leveret.catalog.delays import parse_delays
 from leveret.catalog.policy_keys import age_s
 from leveret.catalog.records import Arguments, QueueRecord
-from leveret.core.codec.names import name_octets
+from leveret.core.codec.names import NAME_OCTETS_MAX, name_octets
 from leveret.core.codec.wording import shown_type
 from leveret.core.queue.contract import Queue
 from leveret.core.queue.office import Office
@@ -19,7 +19,6 @@ from leveret.errors import InvalidPolicy, SoftError
 
 # RabbitMQ's two ways to keep a queue on disk, which are one here.
 QUEUE_VERSIONS = (1, 2)
-NAME_OCTETS_MAX = 255
 LEADER_LOCATORS = ("client-local", "balanced", "random", "least-leaders")
 
 

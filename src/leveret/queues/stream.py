@@ -55,7 +55,7 @@ class Stream:
     def create(
         self, record: QueueRecord, queue_storage: QueueStorage | None = None, office: Office | None = None
     ) -> Queue:
-        assert queue_storage is not None
+        assert queue_storage is not None and office is not None
         name = name_octets(record.name)
         return StreamQueue(name, record, queue_storage.streams.create(record.id), office)
 

@@ -1,4 +1,4 @@
-"""The clock beside a channel's unacked deliveries: what nobody acknowledges in time goes back, or the channel closes.
+"""The clock beside a channel's unacked deliveries: what is not acknowledged in time goes back, or the channel closes.
 
 One timer per channel, and none on a channel where no timeout is in force. `core.connection.ack_watch` knows who is
 late; this module looks at the clock for it and does what the node's setting says."""
@@ -43,8 +43,8 @@ class AckTimeouts:
             self._arm()
 
     def recheck(self) -> bool:
-        """A queue got another timeout, or a rollback brought back what was acknowledged: false if nobody here has a
-        timeout now."""
+        """A queue got another timeout, or a rollback brought back what was acknowledged: false if no timeout is in
+        force now."""
         self._watch.rebuild()
         self._arm()
         return self._timer is not None

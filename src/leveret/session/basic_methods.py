@@ -75,7 +75,9 @@ def consume(channel_session: ChannelSession, method: BasicConsume) -> None:
     _check_exclusive(queue, method.exclusive, what)
     consumer = _add_consumer(channel_session, method, queue, tag, priority)
     if not method.no_ack:
-        consumer.ack_timeout_ms = method.arguments.get("x-consumer-timeout", -1)
+        timeout_ms = method.arguments.get("x-consumer-timeout", -1)
+        assert isinstance(timeout_ms, int)
+        consumer.ack_timeout_ms = timeout_ms
         expect_acks(channel_session, consumer)
     queue.subscribe(consumer)
 
@@ -127,7 +129,7 @@ def _consume_replies(channel_session: ChannelSession, method: BasicConsume, tag:
     name = f"{REPLY_TO_PREFIX}.{channel_session.session.broker.dice.name()}".encode()
     reply = channel_session.vhost.add_reply(name)
     channel_session.reply_name = name
-    # Like RabbitMQ, looks at no argument: there is nobody to come before.
+    # Like RabbitMQ, looks at no argument: there is no other consumer to precede.
     reply.subscribe(_add_consumer(channel_session, method, reply, tag, 0))
 
 

@@ -15,7 +15,7 @@ from leveret.wire.sasl import offered_mechanisms
 
 
 class Certified(Protocol):
-    """Somebody who logs in, by whichever protocol."""
+    """A connection that logs in, by whichever protocol."""
 
     @property
     def broker(self) -> Broker: ...
@@ -32,9 +32,9 @@ def mechanisms_of(session: Certified) -> list[str]:
 
 
 def certified_name(session: Certified, protocol: str) -> str:
-    """The user whom the client's certificate names; raises LoginRefused if it names nobody clearly."""
+    """The user whom the client's certificate names; raises LoginRefused if the name is missing or ambiguous."""
     tls = session.transport.tls
-    # Nobody without one is offered EXTERNAL.
+    # EXTERNAL is offered only to clients with a certificate.
     assert tls is not None and tls.certificate is not None
     try:
         return tls.certificate.login_name(session.settings.external_name)

@@ -150,7 +150,7 @@ class ChannelSession:
     def release(self) -> None:
         """Gives everything back. What was unacked returns before the consumers leave, because the next active consumer
         of a single-active queue is handed messages at once and must get them in order; it goes to others all the same,
-        since nobody on a closing channel can take."""
+        since consumers of a closing channel take nothing."""
         core = self.core
         if self.ack_timeouts is not None:
             self.ack_timeouts.stop()

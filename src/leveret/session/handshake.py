@@ -170,7 +170,7 @@ def open_vhost(session: Session, method: ConnectionOpen) -> None:
 
 
 def update_secret(session: Session, method: ConnectionUpdateSecret) -> None:
-    """A newer token for the one that logged in. Whoever has a password has nothing to renew, as in RabbitMQ."""
+    """A newer token for the one that logged in. A password login has nothing to renew, as in RabbitMQ."""
     if isinstance(session.identity, TokenBearer):
         session.wait_for(_renew(session, method), FOR_LOGIN)
     else:

@@ -45,7 +45,9 @@ class Core(Receiver, Protocol):
     published: bool
     # Whether a publish is to be seen here before anything more is read.
     alarmed: bool
-    chunks_received: int
+
+    @property
+    def chunks_received(self) -> int: ...
 
     def detach(self) -> object: ...
 
@@ -267,7 +269,7 @@ class ProtocolSession(Connected, ABC, Generic[Said]):
     # ---- the end
 
     def fail_internally(self) -> None:
-        """A mistake of ours: the client is told so, or let go if even that fails. Nobody else is touched."""
+        """An internal error: the client gets code 541, or is disconnected if that fails. Others are not affected."""
         try:
             self.fail(HardError(541, "the broker made a mistake; its log says more"))
         except Exception:
@@ -420,7 +422,7 @@ class ProtocolSession(Connected, ABC, Generic[Said]):
             self._expiry = None
         if self.identity.expires_at is not None:
             left_s = self.identity.expires_at - self.broker.clock.wall()
-            # Not in one go: somebody may set the clock.
+            # Not in one go: the clock may be set.
             self._expiry = self.board.loop.call_later(min(max(left_s, 0.0), EXPIRY_LOOK_S), self._look_at_expiry)
 
     def _look_at_expiry(self) -> None:

@@ -19,7 +19,7 @@ def end_unreadable(channel_session: ChannelSession) -> None:
     for tag, consumer in list(channel_session.core.consumers.items()):
         queue = consumer.queue
         if queue.record is None:
-            # Direct reply-to: nobody needs a right to be answered.
+            # Direct reply-to: a reply requires no permission.
             continue
         try:
             channel_session.access.check_queue(READ, queue.record.name)

@@ -1,6 +1,6 @@
 """What operators see of a connection, its channels and its consumers: plain values of this moment.
 
-Only reads. Called by sessions, for whoever asks them through broker/connected.py; nothing here runs for a message."""
+Only reads. Called by sessions, on requests through broker/connected.py; nothing here runs for a message."""
 
 from __future__ import annotations
 

@@ -171,13 +171,12 @@ class Session(ProtocolSession[Method]):
         return size - count
 
     def _run(self, data: bytearray | None, size: int) -> None:
-        fresh = data is not None
         self.board.turns.start_slice()
         while not self.gone:
             try:
                 self._method = 0
-                event = self.core.feed(data, size) if fresh else self.core.proceed()
-                fresh = False
+                event = self.core.proceed() if data is None else self.core.feed(data, size)
+                data = None
                 if event is None:
                     return
                 if event is UNFINISHED and self._must_stop(0):
@@ -194,7 +193,7 @@ class Session(ProtocolSession[Method]):
                     self._handling = False
                     self._send_deferred()
             except AmqpError as error:
-                fresh = False
+                data = None
                 error.method = error.method or self._method
                 if self._closing and error.ends_connection:
                     # Out of step with a client that is being closed anyway: the close is already on its way.
@@ -202,7 +201,7 @@ class Session(ProtocolSession[Method]):
                     return
                 self.fail(error)
             except Exception:
-                fresh = False
+                data = None
                 log.exception("connection handler failed", peer=self.peer_name, user=self.user)
                 self.fail_internally()
             if self._must_stop():

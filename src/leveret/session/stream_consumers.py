@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from leveret.broker.stream_groups import GroupKey
 from leveret.broker.streams import OFFSET_MAX, StreamService, text
@@ -70,6 +70,8 @@ def _offset(value: Any) -> str | None:
     )
 
 
+Checked = TypeVar("Checked")
+
 CHECKS: dict[str, check.Check] = {
     STOP: check.non_negative,
     FILTER: _filter_values,
@@ -82,6 +84,12 @@ CHECKS: dict[str, check.Check] = {
     IDENTITY: _name,
     PRODUCERS: _name,
 }
+
+
+def _checked(value: object, kind: type[Checked]) -> Checked:
+    """A value of which CHECKS have said that it is of this type."""
+    assert isinstance(value, kind)
+    return value
 
 
 def consume_stream(channel_session: ChannelSession, method: BasicConsume, stream: StreamQueue, tag: str) -> None:
@@ -144,7 +152,7 @@ class Reading:
         record = self._stream.record
         partition = SuperStreams(broker).of_stream(record.vhost, record.name)
         index = None if partition is None else partition.index
-        key = GroupKey(record.vhost, record.name, text(self._consumer.name), index)
+        key = GroupKey(record.vhost, record.name, text(_checked(self._consumer.name, bytes)), index)
         self._consumer.on_gone = lambda: broker.stream_groups.leave(key, self)
         broker.stream_groups.join(key, self)
 
@@ -177,16 +185,16 @@ def _make_consumer(
         channel_session.core, stream, octets, channel_session.prefetch_count, channel_session.prefetch_bytes, arguments
     )
     if STOP in arguments:
-        consumer.stop_offset = arguments[STOP]
+        consumer.stop_offset = _checked(arguments[STOP], int)
         consumer.on_stop = lambda ended: channel_session.consumer_lost(ended.tag)
     if FILTER in arguments:
         wanted = arguments[FILTER]
-        values = [octets_of(value) for value in (wanted if isinstance(wanted, list) else [wanted])]
+        values = [_checked(octets_of(one), bytes) for one in (wanted if isinstance(wanted, list) else [wanted])]
         consumer.values = frozenset(values)
         consumer.blooms = [make_bloom(value) for value in values]
-        consumer.unfiltered = arguments.get(UNFILTERED, False)
+        consumer.unfiltered = _checked(arguments.get(UNFILTERED, False), bool)
     consumer.name = octets_of(arguments.get(NAME))
-    consumer.stamped = arguments.get(STAMPS, False)
+    consumer.stamped = _checked(arguments.get(STAMPS, False), bool)
     channel_session.add_consumer(consumer)
     if not method.nowait:
         channel_session.send(BasicConsumeOk(tag))
@@ -215,7 +223,7 @@ def _store(method: BasicConsume, stream: StreamQueue, what: str) -> None:
     arguments = method.arguments
     if NAME not in arguments or not arguments.get(QUERY):
         raise SoftError(406, f"invalid arg '{STORE}' for {what}: it takes {QUERY}, and {NAME} for whom it is stored")
-    stream.store_offset(octets_of(arguments[NAME]), arguments[STORE])
+    stream.store_offset(_checked(octets_of(arguments[NAME]), bytes), _checked(arguments[STORE], int))
 
 
 def _answer(channel_session: ChannelSession, method: BasicConsume, stream: StreamQueue, tag: str, start: Start) -> None:

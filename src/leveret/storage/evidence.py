@@ -101,5 +101,6 @@ class Evidence:
 
 def _evidence_of(stream: StreamLog) -> Event:
     segment = stream.segment
+    assert segment is not None
     number = segment.number if segment.synced > HEAD_BYTES else 0
     return Event(SYNCED, stream.id, number, segment.synced, 0, stream.committed_offset)

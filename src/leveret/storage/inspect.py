@@ -19,6 +19,7 @@ from leveret.core.log.rebuild import QueueBook
 from leveret.core.log.record_check import checked_message_length
 from leveret.core.log.records import ADDRESS_SIZE_MASK, MESSAGE_RECORD_HEAD_BYTES
 from leveret.core.log.scan import Scan
+from leveret.core.log.slot_layout import SLOT_BYTES
 from leveret.core.queue.delays import due_of
 from leveret.errors import LeveretError
 from leveret.runtime.read_errors import read_around, read_file_around, read_whole
@@ -41,7 +42,6 @@ from leveret.storage.layout import (
 from leveret.storage.stream.inspect import StreamsInspection
 from leveret.storage.survey import TORN, Step, Survey
 
-SLOT_BYTES = 32
 # Positions from here on are those of delayed messages, see core.queue.delays.
 DELAYED_MIN = 1 << 63
 

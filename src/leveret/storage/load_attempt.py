@@ -24,7 +24,8 @@ RETRY_S_MAX = 2.0
 class LoadTarget(Protocol):
     """Whoever has messages on disk: a queue, or what is delayed."""
 
-    name: bytes
+    @property
+    def name(self) -> bytes: ...
 
     def take_load(self, journal: Journal) -> Load | None: ...
 

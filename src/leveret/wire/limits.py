@@ -4,6 +4,7 @@ Never enforces anything; the core and session/ compare with these before they al
 
 from typing import Final
 
+from leveret.core.codec.names import NAME_OCTETS_MAX
 from leveret.core.codec.tables import KEY_BYTES_MAX, TABLE_NESTING_MAX
 
 __all__ = [
@@ -38,7 +39,7 @@ HANDSHAKE_DEADLINE_S: Final = 10.0
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 
 # A length of one octet: names, routing keys, reply texts.
-SHORTSTR_BYTES_MAX: Final = 255
+SHORTSTR_BYTES_MAX: Final = NAME_OCTETS_MAX
 
 # What a channel's method may have beside a table: a few short strings and numbers.
 METHOD_FIELDS_BYTES_MAX: Final = 2048

@@ -24,7 +24,7 @@ ELSEWHERE = {
     "start_app": "there is no application apart from the process; start its service",
     "reset": "stop the broker and remove its data directory",
     "force_reset": "stop the broker and remove its data directory",
-    "rotate_logs": "the log goes to standard error: whoever takes it rotates it",
+    "rotate_logs": "the log goes to standard error; the program that stores it rotates it",
     "eval": "there is no Erlang here",
     "set_log_level": "change log_level in the configuration and send SIGHUP",
     "set_disk_free_limit": "change alarms.disk_free_bytes_min in the configuration and send SIGHUP",
@@ -89,5 +89,5 @@ def _help() -> None:
     click.echo("leveretctl takes these verbs of rabbitmqctl and rabbitmq-diagnostics. For new scripts see `leveret`.\n")
     for name in sorted([*VERBS, *LISTINGS]):
         click.echo(f"  {name}")
-    click.echo("\n`leveretctl VERB --help` says how one is written.\n")
+    click.echo("\n`leveretctl VERB --help` shows the usage of a verb.\n")
     click.echo(OPTIONS)

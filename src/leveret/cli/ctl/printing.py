@@ -24,9 +24,9 @@ def announce(words: Words, text: str) -> None:
 def formatter(words: Words) -> str:
     chosen = words.options.get("formatter", "table")
     if chosen not in FORMATTERS:
-        raise Misuse(f"there is no formatter {chosen!r}; there are table, json and csv")
+        raise Misuse(f"there is no formatter {chosen!r}; use table, json or csv")
     if chosen == "erlang":
-        raise Misuse("the formatter erlang is not here; use json")
+        raise Misuse("the formatter erlang is not supported; use json")
     return chosen
 
 

@@ -30,7 +30,7 @@ SAYS = {
     "clear_global_parameter": "Deletes a global parameter.",
     "clear_operator_policy": "Deletes an operator policy of the virtual host.",
     "clear_parameter": "Deletes a parameter of the virtual host.",
-    "clear_password": "Takes a user's password away, so that nobody can log in with one.",
+    "clear_password": "Removes a user's password, so that password logins are refused.",
     "clear_permissions": "Takes a user's permissions in the virtual host away.",
     "clear_policy": "Deletes a policy of the virtual host.",
     "clear_topic_permissions": "Takes a user's topic permissions away, for one exchange or for all.",

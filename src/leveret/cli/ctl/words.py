@@ -111,5 +111,5 @@ def parse(words: list[str]) -> Words:
     if not rest and "help" in options:
         return Words("help")
     if not rest:
-        raise Misuse("which verb? See `leveretctl help`")
+        raise Misuse("no verb given; see `leveretctl help`")
     return Words(rest[0], rest[1:], options)

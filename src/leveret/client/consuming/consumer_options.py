@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from leveret.client.consuming.poison import OnError, RetryPlan
-from leveret.core.codec.names import name_octets
+from leveret.core.codec.names import NAME_OCTETS_MAX, name_octets
 
 __all__ = ["ConsumerOptions", "read_consumer_options"]
 
@@ -17,7 +17,6 @@ __all__ = ["ConsumerOptions", "read_consumer_options"]
 PREFETCH: Final = 10
 PREFETCH_MAX: Final = 65535
 PREFETCH_SIZE_MAX: Final = 2**32 - 1
-TAG_BYTES_MAX: Final = 255
 
 
 class ConsumerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,8 +79,8 @@ def _check(options: ConsumerOptions) -> None:
         raise ValueError(f"prefetch is {options.prefetch}, not from 0 to {PREFETCH_MAX}")
     if not 0 <= options.prefetch_size <= PREFETCH_SIZE_MAX:
         raise ValueError(f"prefetch_size is {options.prefetch_size}, not from 0 to {PREFETCH_SIZE_MAX}")
-    if len(name_octets(options.tag)) > TAG_BYTES_MAX:
-        raise ValueError(f"tag has more than {TAG_BYTES_MAX} bytes")
+    if len(name_octets(options.tag)) > NAME_OCTETS_MAX:
+        raise ValueError(f"tag has more than {NAME_OCTETS_MAX} bytes")
     if options.on_cancel not in ("retry", "raise"):
         raise ValueError(f"on_cancel is {options.on_cancel!r}, not 'retry' or 'raise'")
     ways = [one.value for one in OnError]

@@ -14,6 +14,7 @@ import msgspec
 
 from leveret.client.database.errors import TransactionMisused
 from leveret.client.database.table_name import TableName
+from leveret.core.codec.names import NAME_OCTETS_MAX
 
 if TYPE_CHECKING:
     import psycopg
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Outbox"]
 
 # What AMQP calls a short string holds this many octets.
-SHORT_STRING_MAX = 255
 PROPERTIES: dict[str, type[str] | type[int]] = {
     "app_id": str,
     "content_encoding": str,
@@ -139,8 +139,8 @@ def row_values(
 def checked_short(what: str, text: str) -> None:
     if not isinstance(text, str):
         raise TypeError(f"the {what} is a str, not {type(text).__name__}")
-    if len(text.encode()) > SHORT_STRING_MAX or "\0" in text:
-        raise ValueError(f"the {what} {text[:40]!r}... has more than {SHORT_STRING_MAX} octets, or a NUL")
+    if len(text.encode()) > NAME_OCTETS_MAX or "\0" in text:
+        raise ValueError(f"the {what} {text[:40]!r}... has more than {NAME_OCTETS_MAX} octets, or a NUL")
 
 
 def checked_property(name: str, value: Any) -> None:

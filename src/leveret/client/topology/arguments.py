@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from leveret.core.codec.names import name_octets
+from leveret.core.codec.names import NAME_OCTETS_MAX, name_octets
 
 # Gives what is wrong with a value, or None.
 Check = Callable[[Any], str | None]
 
 # Ten years: brokers take no longer time to live.
 DURATION_MS_MAX: Final = 10 * 365 * 24 * 60 * 60 * 1000
-NAME_BYTES_MAX: Final = 255
 
 
 class Argument(NamedTuple):
@@ -40,7 +39,7 @@ def text(value: Any) -> str | None:
     if not isinstance(value, str):
         return f"must be text, not {value!r}"
     size = len(name_octets(value))
-    return f"must have at most {NAME_BYTES_MAX} bytes, not {size}" if size > NAME_BYTES_MAX else None
+    return f"must have at most {NAME_OCTETS_MAX} bytes, not {size}" if size > NAME_OCTETS_MAX else None
 
 
 def truth(value: Any) -> str | None:

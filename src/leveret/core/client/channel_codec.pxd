@@ -5,10 +5,11 @@ from leveret.core.client.outgoing cimport PENDING, REFUSED, RETURNED, Outgoing
 from leveret.core.codec.octets cimport copy_octets, read_u16, read_u32, read_u64, take, write_u16, write_u32, write_u64
 from leveret.core.codec.write_buffer cimport WriteBuffer
 from leveret.core.codec.properties cimport Properties, scan_properties
+from leveret.core.codec.methods cimport BASIC, DELIVER, GET_OK, PUBLISH, RETURN
 
 cdef Py_ssize_t BEYOND_MAX
 cdef unsigned long long SPAN_MAX
-cdef unsigned int PUBLISH, RETURN, DELIVER, GET_OK, FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_END, BASIC
+cdef unsigned int FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_END
 
 cdef enum:
     IDLE = 0

@@ -13,6 +13,7 @@ from leveret.errors import ClientError, HardError
 if not cython.compiled:
     from leveret.core.client.outgoing import PENDING, REFUSED, RETURNED
     from leveret.core.codec.body_frames import write_large_body
+    from leveret.core.codec.method_ids import BASIC, DELIVER, GET_OK, PUBLISH
     from leveret.core.codec.properties import scan_properties
     from leveret.core.codec.pure_octets import (
         copy_octets,
@@ -29,9 +30,7 @@ if not cython.compiled:
     BODY_COPIED_MAX = 16384
     BODY_BYTES_MAX = 1 << 40
 
-PUBLISH, RETURN, DELIVER, GET_OK = 0x003C0028, 0x003C0032, 0x003C003C, 0x003C0047
 FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_END = 1, 2, 3, 0xCE
-BASIC = 0x003C0000
 # How many deliveries may be remembered that were settled while an earlier one was not, before it is done otherwise; and
 # how far apart they may be then.
 BEYOND_MAX = 1024

@@ -2,8 +2,8 @@ cimport cython
 
 from leveret.core.client.channel_codec cimport ChannelCodec
 from leveret.core.codec.properties cimport Properties
+from leveret.core.codec.methods cimport ACK, NACK, REJECT
 
-cdef unsigned int ACK, NACK, REJECT
 
 
 @cython.final

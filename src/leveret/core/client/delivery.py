@@ -7,7 +7,8 @@ import cython
 from leveret.core.codec.properties import Properties
 from leveret.errors import AlreadySettled, StaleDelivery
 
-ACK, NACK, REJECT = 0x003C0050, 0x003C0078, 0x003C005A
+if not cython.compiled:
+    from leveret.core.codec.method_ids import ACK, NACK, REJECT
 
 
 @cython.final

@@ -5,10 +5,10 @@ from leveret.core.client.delivery cimport Delivery
 from leveret.core.client.outgoing cimport CONFIRMED, REFUSED
 from leveret.core.client.channel_codec cimport ChannelCodec, DeliveryBuffer
 from leveret.core.codec.octets cimport read_u16, read_u32, read_u64, take
+from leveret.core.codec.methods cimport ACK, DELIVER, GET_OK, NACK, RETURN
 
 cdef unsigned int FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT, FRAME_END
 cdef Py_ssize_t FRAME_HEAD, FRAME_OVERHEAD
-cdef unsigned int RETURN, DELIVER, GET_OK, ACK, NACK
 
 
 @cython.final

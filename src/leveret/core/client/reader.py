@@ -12,12 +12,12 @@ from leveret.errors import HardError
 
 if not cython.compiled:
     from leveret.core.client.outgoing import CONFIRMED, REFUSED
+    from leveret.core.codec.method_ids import ACK, DELIVER, GET_OK, NACK, RETURN
     from leveret.core.codec.pure_octets import read_u16, read_u32, read_u64, take
 
 FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT, FRAME_END = 1, 2, 3, 8, 0xCE
 # Octets of a frame beside its payload: type, channel, size; and the end mark.
 FRAME_HEAD, FRAME_OVERHEAD = 7, 8
-RETURN, DELIVER, GET_OK, ACK, NACK = 0x003C0032, 0x003C003C, 0x003C0047, 0x003C0050, 0x003C0078
 
 
 class Reader(Carry):

@@ -4,8 +4,8 @@ from leveret.core.client.delivery cimport Delivery
 from leveret.core.client.channel_codec cimport ChannelCodec, DeliveryBuffer
 from leveret.core.client.outgoing cimport CONFIRMED, Outgoing, make_outgoing
 from leveret.core.codec.write_buffer cimport WriteBuffer
+from leveret.core.codec.methods cimport ACK
 
-cdef unsigned int ACK
 cdef Py_ssize_t UNCONFIRMED_BYTES_MAX
 
 cdef enum:

@@ -7,10 +7,10 @@ import cython
 
 if not cython.compiled:
     from leveret.core.client.outgoing import CONFIRMED, make_outgoing
+    from leveret.core.codec.method_ids import ACK
 
     ON_CONFIRM, ON_PUBLISH, NO_ACK = 0, 1, 2
 
-ACK = 0x003C0050
 # Bodies that are kept because they are not confirmed: a prefetch of large messages may be more than memory has.
 UNCONFIRMED_BYTES_MAX = 64 * 1024 * 1024
 

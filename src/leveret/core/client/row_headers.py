@@ -7,13 +7,14 @@ import cython
 
 from leveret.core.client.header_text import headers_from_json
 from leveret.core.codec.field_types import Int64
+from leveret.core.codec.names import NAME_OCTETS_MAX
 from leveret.core.codec.tables import encode_table
 
 if not cython.compiled:
     from leveret.core.codec.pure_octets import same_octets, take, write_u64
     from leveret.core.codec.tables import TEXT, VOID
 
-NAME_MAX = 255
+NAME_MAX = NAME_OCTETS_MAX
 # So many headers are remembered, if their JSON is no longer than this.
 KNOWN_MAX, TEXT_BYTES_MAX = 1024, 1024
 PRODUCER_HEADER, ID_HEADER = "x-producer-name", "x-publishing-id"

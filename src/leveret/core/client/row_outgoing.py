@@ -6,6 +6,8 @@ the others. Called by Spark's sink for each batch."""
 
 import cython
 
+from leveret.core.codec.names import NAME_OCTETS_MAX
+
 if not cython.compiled:
     from leveret.core.client.outgoing import make_outgoing
     from leveret.core.codec.buffers import grow
@@ -19,7 +21,7 @@ if not cython.compiled:
     TIMESTAMP, TYPE = PROPERTY_BITS["timestamp"], PROPERTY_BITS["type"]
     USER_ID, APP_ID = PROPERTY_BITS["user_id"], PROPERTY_BITS["app_id"]
 
-SHORT_MAX = 255
+SHORT_MAX = NAME_OCTETS_MAX
 # All that a row has beside its headers is less than this: texts of 256 octets, flags and numbers.
 SHORTS_BYTES = 4096
 MICROSECONDS = 1000000
@@ -30,7 +32,17 @@ MOMENT_MAX = 1 << 52
 class RowOutgoing:
     """What a row does not say is as it is given here, None or below 0 if it is nothing. `headers` writes the table."""
 
-    def __init__(self, exchange, routing_key, content_type, mode, priority, bits, id_prefix, headers):
+    def __init__(
+        self,
+        exchange: "bytes | None",
+        routing_key: "bytes | None",
+        content_type,
+        mode,
+        priority,
+        bits,
+        id_prefix,
+        headers,
+    ):
         self.exchange = exchange
         self.routing_key = routing_key
         self.content_type = content_type

@@ -4,6 +4,7 @@ Most publishers send the same properties again and again; only the id differs. S
 
 import cython
 
+from leveret.core.codec.names import NAME_OCTETS_MAX
 from leveret.core.codec.properties import PROPERTY_BITS, parse_properties
 
 if not cython.compiled:
@@ -11,7 +12,7 @@ if not cython.compiled:
 
 # Where the message id stands among the values, see PROPERTY_BITS.
 AFTER_ID = MESSAGE_ID - 1
-SHORT_MAX = 255
+SHORT_MAX = NAME_OCTETS_MAX
 # The octet before a short string, by its size.
 SIZES = tuple(bytes((size,)) for size in range(256))
 

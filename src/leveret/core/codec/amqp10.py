@@ -19,6 +19,7 @@ from leveret.core.codec.amqp10_values import (
     encode_value,
 )
 from leveret.core.codec.field_types import Timestamp, Typed, UInt8, UInt32
+from leveret.core.codec.names import NAME_OCTETS_MAX
 from leveret.core.codec.properties import encode_properties, parse_properties
 from leveret.errors import HardError
 
@@ -30,7 +31,7 @@ __all__ = ["data_head", "from_amqp10", "head_amqp10", "to_amqp10"]
 # The type of a message whose body is sections of AMQP 1.0 as they stand.
 ENCODED_TYPE = "amqp-1.0"
 NO_PROPERTIES = b"\x00\x00"
-SHORT_STRING_MAX = 255
+SHORT_STRING_MAX = NAME_OCTETS_MAX
 URN = "urn:uuid:"
 
 HEADER, DELIVERY_ANNOTATIONS, ANNOTATIONS, PROPERTIES, APPLICATION_PROPERTIES = 0x70, 0x71, 0x72, 0x73, 0x74

@@ -4,8 +4,8 @@ from leveret.core.codec.body_frames cimport write_large_body
 from leveret.core.codec.message cimport Message
 from leveret.core.codec.octets cimport copy_octets, write_u16, write_u32, write_u64
 from leveret.core.codec.write_buffer cimport WriteBuffer
+from leveret.core.codec.methods cimport ACK, BASIC, DELIVER, GET_OK, NACK, RETURN
 
-cdef unsigned int DELIVER, RETURN, GET_OK, ACK, NACK
 
 cdef enum:
     BODY_COPIED_MAX = 16384

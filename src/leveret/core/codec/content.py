@@ -7,15 +7,10 @@ import cython
 
 if not cython.compiled:
     from leveret.core.codec.body_frames import write_large_body
+    from leveret.core.codec.method_ids import BASIC, GET_OK, RETURN
     from leveret.core.codec.pure_octets import copy_octets, write_u16, write_u32, write_u64
 
     BODY_COPIED_MAX = 16384
-
-DELIVER = 0x003C003C
-RETURN = 0x003C0032
-GET_OK = 0x003C0047
-ACK = 0x003C0050
-NACK = 0x003C0078
 
 
 def write_content(out, channel, message, payload_max):
@@ -30,7 +25,7 @@ def write_content(out, channel, message, payload_max):
     p[at] = 2
     write_u16(p, at + 1, channel)
     write_u32(p, at + 3, 12 + properties_size)
-    write_u32(p, at + 7, 0x003C0000)
+    write_u32(p, at + 7, BASIC)
     write_u64(p, at + 11, size)
     source = raw
     copy_octets(p, at + 19, source, 0, properties_size)
@@ -83,7 +78,7 @@ def write_deliver(out, channel, prefix, tag, redelivered, message, payload_max):
     p[at + 1] = 2
     write_u16(p, at + 2, channel)
     write_u32(p, at + 4, 12 + properties_size)
-    write_u32(p, at + 8, 0x003C0000)
+    write_u32(p, at + 8, BASIC)
     write_u64(p, at + 12, len(body))
     source = raw
     copy_octets(p, at + 20, source, 0, properties_size)

@@ -3,7 +3,10 @@
 AMQP does not say how a name is encoded. The control plane has names as text, the data plane as octets; octets that are
 not UTF-8 survive the way there and back."""
 
-__all__ = ["name_octets", "name_text"]
+__all__ = ["NAME_OCTETS_MAX", "name_octets", "name_text"]
+
+# A short string of AMQP has its length in one octet, and every name is one.
+NAME_OCTETS_MAX = 255
 
 
 def name_octets(name: str) -> bytes:

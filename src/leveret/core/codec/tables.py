@@ -30,6 +30,7 @@ from leveret.core.codec.field_types import (
     UInt32,
     Value,
 )
+from leveret.core.codec.names import NAME_OCTETS_MAX
 from leveret.errors import HardError
 
 __all__ = [
@@ -64,7 +65,7 @@ if not cython.compiled:
 
 # Levels of tables and arrays in one another, the outermost table included.
 TABLE_NESTING_MAX = NESTING_MAX
-KEY_BYTES_MAX = 255
+KEY_BYTES_MAX = NAME_OCTETS_MAX
 
 _FLOAT32 = struct.Struct(">f")
 _FLOAT64 = struct.Struct(">d")

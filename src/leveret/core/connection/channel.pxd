@@ -10,8 +10,8 @@ from leveret.core.codec.octets cimport read_u64
 from leveret.core.codec.write_buffer cimport WriteBuffer
 from leveret.core.connection.transaction cimport too_much_work
 from leveret.core.connection.unacked cimport Unacked
+from leveret.core.codec.methods cimport ACK, NACK, REJECT, TX_COMMIT
 
-cdef unsigned int ACK, NACK, REJECT
 cdef int SETTLED, DISCARDED, REQUEUED
 cdef Py_ssize_t SETTLED_A_STEP
 

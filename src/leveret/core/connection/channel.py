@@ -10,6 +10,7 @@ from leveret.core.connection.unacked import Unacked
 from leveret.errors import HardError, SoftError
 
 if not cython.compiled:
+    from leveret.core.codec.method_ids import ACK, NACK, REJECT, TX_COMMIT
     from leveret.core.codec.pure_octets import read_u64
     from leveret.core.connection.transaction import too_much_work
     from leveret.core.observe.meter import SETTLED_WORK
@@ -18,10 +19,6 @@ if not cython.compiled:
     CLOSING = 1
     CLOSED = 2
 
-ACK = 0x003C0050
-NACK = 0x003C0078
-REJECT = 0x003C005A
-TX_COMMIT = 0x005A0014
 
 # What becomes of an unacked message
 SETTLED = 0

@@ -5,8 +5,8 @@ from leveret.core.codec.content cimport write_confirm
 from leveret.core.log.journal cimport Journal
 from leveret.core.codec.message cimport Message
 from leveret.core.codec.write_buffer cimport WriteBuffer
+from leveret.core.codec.methods cimport ACK, NACK
 
-cdef unsigned int ACK, NACK
 
 
 cdef class Confirms(Publisher):

@@ -9,9 +9,7 @@ from leveret.core.log.batch import Publisher
 
 if not cython.compiled:
     from leveret.core.codec.content import write_confirm
-
-ACK = 0x003C0050
-NACK = 0x003C0078
+    from leveret.core.codec.method_ids import ACK, NACK
 
 
 class Confirms(Publisher):

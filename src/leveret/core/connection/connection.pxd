@@ -8,11 +8,11 @@ from leveret.core.observe.meter cimport OCTETS_SHIFT, Meter
 from leveret.core.codec.octets cimport read_u16, read_u32, take
 from leveret.core.queue.office cimport Office
 from leveret.core.codec.write_buffer cimport WriteBuffer
+from leveret.core.codec.methods cimport ACK, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CHANNEL_OPEN, NACK, PUBLISH, REJECT
 
 
 cdef unsigned int FRAME_METHOD, FRAME_HEADER, FRAME_BODY, FRAME_HEARTBEAT, FRAME_END
 cdef Py_ssize_t FRAME_HEAD, FRAME_OVERHEAD
-cdef unsigned int PUBLISH, ACK, NACK, REJECT, CHANNEL_OPEN, CHANNEL_CLOSE, CHANNEL_CLOSE_OK
 
 
 @cython.final

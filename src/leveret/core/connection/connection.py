@@ -15,6 +15,7 @@ from leveret.core.observe.meter import Meter
 from leveret.errors import HardError
 
 if not cython.compiled:
+    from leveret.core.codec.method_ids import ACK, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CHANNEL_OPEN, NACK, PUBLISH, REJECT
     from leveret.core.codec.pure_octets import read_u16, read_u32, take
     from leveret.core.connection.channel import OPEN, wake
     from leveret.core.connection.publish_path import IDLE, ROUTING, WANT_BODY, WANT_HEADER
@@ -29,13 +30,6 @@ FRAME_END = 0xCE
 FRAME_HEAD = 7
 FRAME_OVERHEAD = 8
 
-PUBLISH = 0x003C0028
-ACK = 0x003C0050
-NACK = 0x003C0078
-REJECT = 0x003C005A
-CHANNEL_OPEN = 0x0014000A
-CHANNEL_CLOSE = 0x00140028
-CHANNEL_CLOSE_OK = 0x00140029
 
 # Why the rest of a chunk has to wait.
 UNFINISHED = "unfinished"

@@ -3,7 +3,7 @@
 import cython
 
 from leveret.core.codec.tables import decode_table, encode_table
-from leveret.core.queue.contract import Subscriber
+from leveret.core.queue.contract import Queue, Subscriber
 
 if not cython.compiled:
     from leveret.core.codec.content import write_deliver, write_get_ok
@@ -25,7 +25,18 @@ def dressed(queue, entry):
 
 
 class Consumer(Subscriber):
-    def __init__(self, channel, queue, tag, no_ack, exclusive, priority, prefetch_count, prefetch_bytes, arguments):
+    def __init__(
+        self,
+        channel,
+        queue: "Queue | None",
+        tag,
+        no_ack,
+        exclusive,
+        priority,
+        prefetch_count,
+        prefetch_bytes,
+        arguments,
+    ):
         Subscriber.__init__(self)
         self.channel = channel
         self.queue = queue

@@ -16,8 +16,9 @@ from leveret.core.connection.router cimport Exchange, Route, Router, Walk
 from leveret.core.connection.trace cimport Trace
 from leveret.core.connection.transaction cimport logged_bytes, refusing, too_much_work, work_of
 from leveret.core.connection.unfinished cimport MESSAGE_BYTES, Unfinished
+from leveret.core.codec.methods cimport PUBLISH
 
-cdef unsigned int PUBLISH, NO_ROUTE, INSPECTED_FLAGS, MESSAGE_ID_FLAG
+cdef unsigned int NO_ROUTE, INSPECTED_FLAGS, MESSAGE_ID_FLAG
 cdef bytes NO_ROUTE_TEXT, REPLY_TO
 cdef Py_ssize_t REMEMBERED_PROPERTIES_BYTES, WRITABLE_FEW, WRITABLE_MAX, PLAIN_DIGITS_MAX
 cdef int MANDATORY_BIT, IMMEDIATE_BIT

@@ -15,6 +15,7 @@ from leveret.errors import HardError, SoftError
 if not cython.compiled:
     from leveret.core.codec.content import write_return
     from leveret.core.codec.message import make_message, shown
+    from leveret.core.codec.method_ids import PUBLISH
     from leveret.core.codec.properties import scan_properties
     from leveret.core.codec.pure_octets import read_u16, read_u64, same_octets, take
     from leveret.core.connection.transaction import logged_bytes, refusing, too_much_work, work_of
@@ -29,7 +30,6 @@ if not cython.compiled:
     WANT_BODY = 2
     ROUTING = 3
 
-PUBLISH = 0x003C0028
 NO_ROUTE = 312
 NO_ROUTE_TEXT = b"NO_ROUTE"
 

@@ -1,7 +1,8 @@
 cimport cython
 
+from leveret.core.codec.methods cimport PUBLISH
 
-cdef unsigned int PUBLISH
+
 cdef Py_ssize_t MESSAGE_BYTES
 
 

@@ -7,9 +7,13 @@ could make room; what does not fit into the node's is the total's guardian to de
 bodies of more than one frame and for messages of transactions only, and by connections of streams for the rest of a
 chunk."""
 
+import cython
+
 from leveret.errors import SoftError
 
-PUBLISH = 0x003C0028
+if not cython.compiled:
+    from leveret.core.codec.method_ids import PUBLISH
+
 # What a message of a transaction takes beside its octets.
 MESSAGE_BYTES = 256
 

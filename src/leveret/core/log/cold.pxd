@@ -1,8 +1,9 @@
 cimport cython
 
 from leveret.core.codec.octets cimport copy_octets, read_u32, read_u64, write_u32, write_u64
+from leveret.core.log.slot cimport SLOT_BYTES
 
-cdef Py_ssize_t SLOT_BYTES, FIRST_SLOTS, CHUNK_SLOTS, CHUNK_SHIFT, CHUNK_MASK
+cdef Py_ssize_t FIRST_SLOTS, CHUNK_SLOTS, CHUNK_SHIFT, CHUNK_MASK
 
 
 @cython.final

@@ -11,8 +11,8 @@ import cython
 
 if not cython.compiled:
     from leveret.core.codec.pure_octets import copy_octets, read_u32, read_u64, write_u32, write_u64
+    from leveret.core.log.slot_layout import SLOT_BYTES
 
-SLOT_BYTES = 32
 FIRST_SLOTS = 8
 # Slots of a full chunk; a power of two.
 CHUNK_SLOTS = 4096

@@ -6,9 +6,10 @@ from leveret.core.codec.properties cimport Properties, scan_properties
 from leveret.core.log.record_check cimport message_length
 from leveret.core.log.records cimport ADDRESS_MASK, HEAD_BYTES, MESSAGE_HEAD_BYTES
 from leveret.core.log.segment cimport Segment
+from leveret.core.log.slot cimport SLOT_BYTES
 
 cdef unsigned long long OFFSET_MASK
-cdef Py_ssize_t GAP_BYTES_MAX, SLOT_BYTES, LOAD_BYTES, LOAD_MESSAGES
+cdef Py_ssize_t GAP_BYTES_MAX, LOAD_BYTES, LOAD_MESSAGES
 
 
 @cython.final

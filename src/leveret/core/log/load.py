@@ -11,6 +11,7 @@ if not cython.compiled:
     from leveret.core.codec.pure_octets import read_u16, read_u32, read_u64, same_octets, take, write_u64
     from leveret.core.log.record_check import message_length
     from leveret.core.log.records import ADDRESS_MASK, HEAD_BYTES, MESSAGE_HEAD_BYTES
+    from leveret.core.log.slot_layout import SLOT_BYTES
 
 # Records this near to each other are read in one go, with what lies between.
 GAP_BYTES_MAX = 32768
@@ -18,7 +19,6 @@ GAP_BYTES_MAX = 32768
 LOAD_BYTES = 1048576
 LOAD_MESSAGES = 4096
 LOAD_READS = 48
-SLOT_BYTES = 32
 OFFSET_MASK = 0xFFFFFFFF
 
 

@@ -3,8 +3,8 @@ cimport cython
 from leveret.core.log.cold cimport write_slot
 from leveret.core.codec.octets cimport copy_octets, read_u32, read_u64, take, write_u32
 from leveret.core.log.records cimport COUNTED, EXPIRES_BIT, GROUP, HANDED, KEY, KIND_MASK, MOMENT, NOTE_BYTES, PLACED, SETTLED
+from leveret.core.log.slot cimport DELIVERIES, PRIORITY, SLOT_BYTES
 
-cdef Py_ssize_t SLOT_BYTES, DELIVERIES, PRIORITY
 cdef unsigned long long DELAYED, SEQUENCE_MASK
 
 

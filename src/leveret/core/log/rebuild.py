@@ -21,9 +21,8 @@ if not cython.compiled:
         PLACED,
         SETTLED,
     )
+    from leveret.core.log.slot_layout import DELIVERIES, PRIORITY, SLOT_BYTES
 
-SLOT_BYTES = 32
-DELIVERIES, PRIORITY = 24, 28
 # Positions from here on are those of delayed messages, see core.queue.delays: they say nothing about the others.
 DELAYED = 1 << 63
 SEQUENCE_MASK = (1 << 22) - 1

@@ -2,8 +2,9 @@ cimport cython
 
 from leveret.core.log.cold cimport write_slot
 from leveret.core.codec.octets cimport copy_octets, read_u32, read_u64, write_u32, write_u64
+from leveret.core.log.slot cimport BODY_SIZE, LENGTH, LOCATION, SLOT_BYTES
 
-cdef Py_ssize_t SLOT_BYTES, LOCATION, LENGTH, BODY_SIZE, BOUND_BYTES
+cdef Py_ssize_t BOUND_BYTES
 cdef Py_ssize_t CHUNK_SHIFT, CHUNK_MASK, CHUNK_BYTES, HALF_BYTES, SMALL_BYTES
 
 

@@ -10,11 +10,8 @@ import cython
 if not cython.compiled:
     from leveret.core.codec.pure_octets import copy_octets, read_u32, read_u64, write_u32, write_u64
     from leveret.core.log.cold import write_slot
+    from leveret.core.log.slot_layout import BODY_SIZE, LENGTH, LOCATION, SLOT_BYTES
 
-SLOT_BYTES = 32
-LOCATION = 8
-LENGTH = 16
-BODY_SIZE = 20
 BOUND_BYTES = 8
 # A handle is the number of the chunk and, in its lowest bits, that of the slot.
 CHUNK_SHIFT = 9

@@ -62,7 +62,7 @@ class Tap:
         return seen
 
 
-def with_tap(first, tap):
+def with_tap(first: "Tap | None", tap):
     """The taps of a place with one more."""
     tap.following = first
     return tap

@@ -10,8 +10,9 @@ from leveret.core.queue.office cimport DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from leveret.core.queue.plain_queue cimport GIVEN_A_STEP, PlainQueue
 from leveret.core.codec.properties cimport Properties
 from leveret.core.queue.rules cimport DROP_HEAD, REJECT_AND_BURY, Rules
+from leveret.core.log.slot cimport SLOT_BYTES
 
-cdef Py_ssize_t SLOT_BYTES, SWEPT_A_STEP
+cdef Py_ssize_t SWEPT_A_STEP
 cdef unsigned long long DELAYED
 cdef Rules NO_RULES
 

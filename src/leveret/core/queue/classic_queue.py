@@ -17,13 +17,13 @@ from leveret.core.queue.rules import Rules
 if not cython.compiled:
     from leveret.core.codec.message import make_message
     from leveret.core.codec.pure_octets import read_u64
+    from leveret.core.log.slot_layout import SLOT_BYTES
     from leveret.core.queue.contract import ACCEPTED, EMPTY, KNOWN, LATER, REFUSED, make_entry
     from leveret.core.queue.office import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
     from leveret.core.queue.plain_queue import GIVEN_A_STEP
     from leveret.core.queue.rules import DROP_HEAD, REJECT_AND_BURY
 
 COUNT_HEADER = "x-delivery-count"
-SLOT_BYTES = 32
 DELAYED = 1 << 63
 # What nearly all queues live by; it never changes.
 NO_RULES = Rules()

@@ -9,8 +9,9 @@ from leveret.core.codec.octets cimport read_u32, read_u64
 from leveret.core.queue.office cimport Office
 from leveret.core.log.paging_context cimport PagingContext
 from leveret.core.log.sorted_slots cimport SortedSlots
+from leveret.core.log.slot cimport BODY_SIZE, SLOT_BYTES
 
-cdef Py_ssize_t SLOT_BYTES, BODY_SIZE, MESSAGE_BYTES, RELEASED_A_STEP
+cdef Py_ssize_t MESSAGE_BYTES, RELEASED_A_STEP
 cdef unsigned long long DELAYED, EPOCH_MS, SEQUENCE_MASK
 cdef int SEQUENCE_BITS
 

@@ -13,10 +13,9 @@ from leveret.core.log.sorted_slots import SortedSlots
 if not cython.compiled:
     from leveret.core.codec.message import make_message, weight_of
     from leveret.core.codec.pure_octets import read_u32, read_u64
+    from leveret.core.log.slot_layout import BODY_SIZE, SLOT_BYTES
 
-SLOT_BYTES = 32
 # Where a slot has it, see core.log.cold
-BODY_SIZE = 20
 DELAYED = 1 << 63
 EPOCH_MS = 1577836800000
 SEQUENCE_BITS = 22

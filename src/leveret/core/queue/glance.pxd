@@ -8,8 +8,8 @@ from leveret.core.log.load cimport Load
 from leveret.core.codec.message cimport Message
 from leveret.core.codec.octets cimport read_u32, read_u64
 from leveret.core.queue.ready cimport ReadyList
+from leveret.core.log.slot cimport BODY_SIZE, DELIVERIES, LENGTH, SLOT_BYTES
 
-cdef Py_ssize_t SLOT_BYTES, LENGTH, BODY_SIZE, DELIVERIES
 
 
 @cython.final

@@ -14,10 +14,9 @@ from leveret.core.log.load import Load
 if not cython.compiled:
     from leveret.core.codec.pure_octets import read_u32, read_u64
     from leveret.core.log.cold import write_slot
+    from leveret.core.log.slot_layout import BODY_SIZE, DELIVERIES, LENGTH, SLOT_BYTES
 
 # Fields of a cold slot, see core.log.cold
-SLOT_BYTES = 32
-LENGTH, BODY_SIZE, DELIVERIES = 16, 20, 24
 BY_POSITION = attrgetter("position")
 
 

@@ -17,7 +17,8 @@ if not cython.compiled:
     DELIVERY_LIMIT = 4
     REASONS_MAX = 5
 
-REASONS = {1: "rejected", 2: "expired", 3: "maxlen", 4: "delivery_limit"}
+# As they stand in the headers.
+REASONS = {REJECTED: "rejected", EXPIRED: "expired", MAXLEN: "maxlen", DELIVERY_LIMIT: "delivery_limit"}
 # More letters than this are not written before those that wait are on their way.
 LETTERS_MAX = 1024
 # Octets of a message's body, as RabbitMQ's dashboards want them.

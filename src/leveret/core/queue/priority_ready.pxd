@@ -6,8 +6,8 @@ from leveret.core.codec.message cimport Message
 from leveret.core.codec.octets cimport read_u32
 from leveret.core.queue.ready cimport ReadyList
 from leveret.core.log.paging_context cimport PagingContext
+from leveret.core.log.slot cimport PRIORITY, SLOT_BYTES
 
-cdef Py_ssize_t SLOT_BYTES, PRIORITY
 
 
 @cython.final

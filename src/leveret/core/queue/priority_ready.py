@@ -8,9 +8,7 @@ from leveret.core.queue.ready import ReadyList
 
 if not cython.compiled:
     from leveret.core.codec.pure_octets import read_u32
-
-SLOT_BYTES = 32
-PRIORITY = 28
+    from leveret.core.log.slot_layout import PRIORITY, SLOT_BYTES
 
 
 class PriorityReady:

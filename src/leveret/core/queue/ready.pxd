@@ -11,8 +11,9 @@ from leveret.core.codec.message cimport Message, stub_of, weight_of
 from leveret.core.codec.octets cimport read_u32, read_u64
 from leveret.core.queue.ring cimport Ring
 from leveret.core.log.paging_context cimport PagingContext
+from leveret.core.log.slot cimport BODY_SIZE, DELIVERIES, LENGTH, SLOT_BYTES
 
-cdef Py_ssize_t SLOT_BYTES, LENGTH, BODY_SIZE, DELIVERIES, LOOKED_AT_MAX, MESSAGE_BYTES, PAGED_BODY_BYTES_MIN, RETURNED_KEPT
+cdef Py_ssize_t LOOKED_AT_MAX, MESSAGE_BYTES, PAGED_BODY_BYTES_MIN, RETURNED_KEPT
 
 
 @cython.final

@@ -18,12 +18,11 @@ if not cython.compiled:
     from leveret.core.codec.message import stub_of, weight_of
     from leveret.core.codec.pure_octets import read_u32, read_u64
     from leveret.core.log.cold import write_slot
+    from leveret.core.log.slot_layout import BODY_SIZE, DELIVERIES, LENGTH, SLOT_BYTES
     from leveret.core.queue.contract import make_entry
     from leveret.core.queue.entry_heap import heap_pop, heap_push
 
 # Fields of a cold slot, see core.log.cold
-SLOT_BYTES = 32
-LENGTH, BODY_SIZE, DELIVERIES = 16, 20, 24
 # So many that came back are looked at when somebody asks what is in memory.
 LOOKED_AT_MAX = 4096
 # What a message takes beside body and properties, about: paging a million empty ones is work, too.

@@ -7,6 +7,7 @@ from leveret.core.queue.contract cimport Entry
 from leveret.core.queue.entry_heap cimport heap_pop
 from leveret.core.queue.office cimport Office
 from leveret.core.queue.ready cimport ReadyList
+from leveret.core.log.slot cimport BODY_SIZE, SLOT_BYTES
 
 cdef enum:
     RELEASED_A_STEP = 16384

@@ -9,6 +9,7 @@ from leveret.core.queue.ready import ReadyList
 
 if not cython.compiled:
     from leveret.core.codec.pure_octets import read_u32, read_u64
+    from leveret.core.log.slot_layout import BODY_SIZE, SLOT_BYTES
     from leveret.core.queue.entry_heap import heap_pop
 
     # So many are let go in one step, and about so many of them (a power of two) are one unit of the meter.
@@ -17,7 +18,6 @@ if not cython.compiled:
 
 
 # Fields of a cold slot, see core.log.cold
-SLOT_BYTES, BODY_SIZE = 32, 20
 
 
 def clear(ready):

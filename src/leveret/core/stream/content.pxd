@@ -7,6 +7,7 @@ from leveret.core.codec.write_buffer cimport WriteBuffer
 from leveret.core.codec.properties cimport Properties, parse_properties
 from leveret.core.log.records cimport MESSAGE_HEAD_BYTES
 from leveret.core.stream.log cimport REWRITE
+from leveret.core.codec.methods cimport BASIC
 
 cdef enum:
     HEADERS_BIT = 0x2000

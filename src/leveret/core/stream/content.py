@@ -9,6 +9,7 @@ from leveret.core.codec.properties import parse_properties
 
 if not cython.compiled:
     from leveret.core.codec.content import write_deliver
+    from leveret.core.codec.method_ids import BASIC
     from leveret.core.codec.pure_octets import (
         copy_octets,
         read_u16,
@@ -64,7 +65,7 @@ def write_entry(out, channel, prefix, tag, data, at, payload_max, stamped):
     q[to + 1] = 2
     write_u16(q, to + 2, channel)
     length_at = to + 4
-    write_u32(q, to + 8, 0x003C0000)
+    write_u32(q, to + 8, BASIC)
     write_u64(q, to + 12, size)
     to = write_properties(q, to + 20, p, from_, properties_size, read_u64(p, at + 8), stamped, read_u64(p, at + 32))
     write_u32(q, length_at, to - length_at - 4)

@@ -6,6 +6,7 @@ the stream connection for every frame, hence in C; a frame is checked to its end
 
 import cython
 
+from leveret.core.codec.names import NAME_OCTETS_MAX
 from leveret.core.log.batch import Publisher
 from leveret.errors import HardError
 
@@ -38,7 +39,7 @@ FIRST_IDS_BYTES = 256
 KEPT_IDS_BYTES = 65536
 NO_FILTER = 0xFFFF
 # As long as a name may be that the stream's log keeps.
-FILTER_BYTES_MAX = 255
+FILTER_BYTES_MAX = NAME_OCTETS_MAX
 
 
 class StreamPublisher(Publisher):

@@ -5,6 +5,7 @@ credit, and for a consumer with a name they are how far it has come."""
 
 import cython
 
+from leveret.core.codec.names import NAME_OCTETS_MAX
 from leveret.core.queue.contract import Queue
 from leveret.core.stream.cursor import Cursor
 from leveret.errors import HardError
@@ -18,7 +19,7 @@ ID_HEADER = "x-publishing-id"
 FILTER_HEADER = "x-stream-filter-value"
 OFFSET_HEADER = "x-stream-offset"
 STAMP_HEADER = "x-stream-timestamp"
-NAME_BYTES_MAX = 255
+NAME_BYTES_MAX = NAME_OCTETS_MAX
 
 
 class StreamQueue(Queue):

@@ -18,6 +18,7 @@ from leveret.client.transport.channel import Channel
 from leveret.client.url import parse_url
 from leveret.core.client.channel_codec import DeliveryBuffer
 from leveret.core.client.relay import Relay
+from leveret.core.codec.names import NAME_OCTETS_MAX
 from leveret.links.dialing import Dialed, Dialer
 from leveret.links.federation.bindings import INTERNAL_PREFIX, UpstreamBindings, wanted_bindings
 from leveret.links.federation.hops import Cluster, cluster_of, received_edit
@@ -31,7 +32,6 @@ from leveret.wire.queue_methods import QueueBind, QueueDeclare, QueueDelete
 
 __all__ = ["ExchangeLinkWork", "upstream_vhost"]
 
-NAME_OCTETS_MAX = 255
 PURPOSE = {"x-purpose": "federation"}
 LOCAL_URIS = ("amqp://",)
 

@@ -51,7 +51,7 @@ NOTED: Listed[Noted] = Listed(
     "GET",
     "/api/audit",
     Right.MONITORING,
-    "The last changes that somebody made or wanted to make, newest first",
+    "The last changes, done and refused, newest first",
     query=(*FILTERS, *LIST_PARAMETERS),
     private=True,
 )

@@ -38,7 +38,7 @@ def reset_attempts(request: Request) -> Answer:
     return DONE
 
 
-@route("GET", "/api/auth/attempts/{name}/source", Right.MONITORING, "Logins by address and user, which nobody keeps")
+@route("GET", "/api/auth/attempts/{name}/source", Right.MONITORING, "Logins by address and user: not recorded")
 def get_sources(request: Request) -> list[Described]:
     named_node(request)
     return []

@@ -33,7 +33,7 @@ def backing_queue_status(request: Request, queue: ClassicQueue, sizes: dict[str,
         "q3": sizes["messages_paged_out"],
         "q4": sizes["messages_ready_ram"],
         "delta": NO_DELTA,
-        # Nobody counts messages to see how many may stay in memory: it is their octets that are bounded.
+        # Not the number of messages in memory is bounded, but their octets.
         "target_ram_count": "infinity",
         "next_seq_id": queue.tail_position(),
         **_rates(request, queue),

@@ -51,7 +51,7 @@ async def _bind(request: Request, to_queue: bool, destination: str) -> Answer:
 
 
 def _check_ends(who: Requester, binding: BindingRecord) -> None:
-    """What is missing is named, to whoever may know that it is."""
+    """Names the missing object, if the caller has the right to know of it."""
     who_reads = who.access.identity
     vhost = who.vhost
     destinations = vhost.queues if binding.to_queue else vhost.exchanges

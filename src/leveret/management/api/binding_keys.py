@@ -46,8 +46,8 @@ def _quoted(text: str) -> str:
 
 
 def bindings_between(topology: Topology, source: str, to_queue: bool, destination: str) -> list[BindingRecord]:
-    """Every binding from an exchange to a queue or another exchange. From the default exchange each queue has the one
-    that nobody made."""
+    """Every binding from an exchange to a queue or another exchange. From the default exchange each queue has its
+    implicit binding."""
     if source == "":
         own = to_queue and destination in topology.queues
         return [default_binding(topology.queues[destination].vhost, destination)] if own else []
@@ -69,7 +69,7 @@ def find_binding(
     for one in bindings_between(topology, source, to_queue, destination):
         if properties_key(one.routing_key, one.arguments) == wanted:
             return one
-    # Whoever did not encode the key twice has named it by what it is; RabbitMQ takes that too.
+    # A key that was not encoded twice is accepted as well, as in RabbitMQ.
     return topology.find_binding(BindingRecord("", source, to_queue, destination, wanted, {}))
 
 

@@ -51,7 +51,7 @@ async def list_bindings(request: Request) -> Answer:
 
 
 def _all(request: Request) -> Iterator[BindingRecord]:
-    """Those that nobody made first, as RabbitMQ has it: the default exchange has no name."""
+    """Implicit bindings first, as in RabbitMQ: the default exchange has no name."""
     for vhost in meant_vhosts(request):
         topology = request.services.broker.catalog.topologies[vhost.name]
         yield from (default_binding(vhost.name, queue) for queue in sorted(topology.queues))

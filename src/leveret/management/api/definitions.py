@@ -64,7 +64,7 @@ def get_vhost_definitions(request: Request) -> Answer:
 
 
 async def _pieces(definitions: DefinitionService, vhost: str | None) -> AsyncIterator[bytes]:
-    """A slice at a time, with a turn for everybody else in between."""
+    """A slice at a time, between which the loop serves other requests."""
     # Without the brace that closes it.
     buffer = bytearray(encode(definitions.heading(vhost))[:-1])
     turn = TimeSlice()

@@ -20,9 +20,10 @@ from leveret.management.http.errors import not_found
 from leveret.management.http.lists import LIST_PARAMETERS, Listed, listed, one, shown
 from leveret.management.http.request import Answer, Request
 from leveret.management.http.route import Parameter, route
+from leveret.queues.holder import ExchangeHolder
 
-# Whoever makes what every virtual host is born with.
-NOBODY = "rmq-internal"
+# The creator of the exchanges that every virtual host begins with.
+INTERNAL_USER = "rmq-internal"
 
 
 def describe_exchange(request: Request, exchange: Exchange) -> Described:
@@ -39,7 +40,7 @@ def describe_exchange(request: Request, exchange: Exchange) -> Described:
         "internal": record.internal,
         "arguments": record.arguments,
         "effective_policy_definition": applied.definition,
-        "user_who_performed_action": NOBODY if is_predeclared(record) else "",
+        "user_who_performed_action": INTERNAL_USER if is_predeclared(record) else "",
     }
     # Left out as RabbitMQ does, and never null: rabbitmqadmin's tables end in an error at a null.
     if applied.name is not None:
@@ -49,7 +50,7 @@ def describe_exchange(request: Request, exchange: Exchange) -> Described:
     if request.flag("disable_stats"):
         return found
     found |= message_stats(request, exchange, request.services.statistics.exchange_stats(exchange))
-    if exchange.holder is not None:
+    if isinstance(exchange.holder, ExchangeHolder):
         found["messages_delayed"] = exchange.holder.delays.count
     return found
 

@@ -222,7 +222,7 @@ async def leased(
 ) -> Answer:
     """Fetches what the query asks for. `add` shows the message that the leased get has, and its lease if it has one."""
     if request.method == "HEAD":
-        # Which would take messages that nobody gets to see.
+        # Which would remove messages without showing them.
         raise HttpError(405, "method_not_allowed", "HEAD is not for this path", {"Allow": "GET, POST"})
     who = request.requester()
     count = request.number("count", 1, 1, LEASED_AT_ONCE_MAX)

@@ -146,7 +146,7 @@ def check_certificates(request: Request) -> Described | Answer:
 @route(
     "GET",
     f"{CHECKS}/below-node-connection-limit",
-    Login.NOBODY,
+    Login.NOT_REQUIRED,
     "There is room for one more connection",
     answers=ANSWERS,
 )
@@ -161,7 +161,7 @@ def check_connections(request: Request) -> Described | Answer:
 @route(
     "GET",
     f"{CHECKS}/no-suspended-users",
-    Login.NOBODY,
+    Login.NOT_REQUIRED,
     "No user is kept out because the catalog was damaged",
     answers=ANSWERS,
 )
@@ -174,7 +174,7 @@ def check_suspensions(request: Request) -> Described | Answer:
 # ---- may clients come
 
 
-@route("GET", f"{CHECKS}/is-in-service", Login.NOBODY, "The node lets clients in", answers=ANSWERS)
+@route("GET", f"{CHECKS}/is-in-service", Login.NOT_REQUIRED, "The node lets clients in", answers=ANSWERS)
 def check_service(request: Request) -> Described | Answer:
     if request.services.in_service():
         return OK
@@ -184,11 +184,11 @@ def check_service(request: Request) -> Described | Answer:
 @route(
     "GET",
     f"{CHECKS}/ready-to-serve-clients",
-    Login.NOBODY,
+    Login.NOT_REQUIRED,
     "The node lets clients in, and has room for one more",
     answers=ANSWERS,
 )
-@route("GET", "/health/ready", Login.NOBODY, "The same for probes that know nothing of RabbitMQ", answers=ANSWERS)
+@route("GET", "/health/ready", Login.NOT_REQUIRED, "The same for probes that know nothing of RabbitMQ", answers=ANSWERS)
 def check_ready(request: Request) -> Described | Answer:
     first = check_service(request)
     if isinstance(first, Answer):
@@ -197,7 +197,7 @@ def check_ready(request: Request) -> Described | Answer:
     return second if isinstance(second, Answer) else OK
 
 
-@route("GET", "/health/live", Login.NOBODY, "The process answers: all that a liveness probe should ask")
+@route("GET", "/health/live", Login.NOT_REQUIRED, "The process answers: all that a liveness probe should ask")
 def check_life(request: Request) -> Described:
     return OK
 
@@ -212,6 +212,6 @@ def check_node(request: Request) -> Described:
         named_node(request)
     alarms = request.services.broker.alarms
     if alarms:
-        # With 200: whoever asks this reads the text.
+        # With 200: callers of this route read the text.
         return {"status": "failed", "reason": f"resource alarm(s) in effect: {', '.join(sorted(alarms))}"}
     return OK

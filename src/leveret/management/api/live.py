@@ -20,9 +20,9 @@ from leveret.management.http.route import Parameter, route
 from leveret.operations.taps import LIFE_S_MAX, RATE_MAX, TRUNCATE_MAX, Tally, Tapped, TapSpec
 
 EVENT_STREAM = "text/event-stream"
-# Whoever stands in between is to pass on what comes at once.
+# Proxies are to pass on each part of the answer at once.
 UNBUFFERED = {"X-Accel-Buffering": "no"}
-# A word now and then, so that nobody on the way takes the connection for dead.
+# A comment line now and then, so that no proxy closes the connection as idle.
 HEARTBEAT = b": still here\n\n"
 HEARTBEAT_S = 15.0
 # The client comes back after so long, and says which event it had last.
@@ -128,7 +128,7 @@ def _sees(request: Request, event: Event) -> bool:
 )
 async def tap(request: Request) -> Answer:
     """Takes READ on the queue, or on the exchange, as binding a queue to it would; and of an exchange only those
-    messages are shown that the caller could have had routed to a queue of his own, or read where they went."""
+    messages are shown that the caller could have had routed to a queue of their own, or read where they went."""
     _refuse_head(request)
     vhost = request.services.broker.vhosts.get(request.query.get("vhost", "/"))
     if vhost is None:
@@ -158,7 +158,7 @@ async def tap(request: Request) -> Answer:
         watching = taps.watch(
             place, spec, lambda: request.is_welcome() and Access(request.who, vhost.name).allows_queue(READ, name)
         )
-        # Opened now, so that whoever is answered sees what comes from then on.
+        # Opened before the answer begins, so that the caller sees every message from then on.
         opened = await anext(watching)
     except AmqpError as error:
         raise refusal(error) from None
@@ -169,7 +169,7 @@ async def tap(request: Request) -> Answer:
 
 
 def _filter(request: Request, vhost: str, exchange: ExchangeRecord | None) -> Callable[[Tapped], bool]:
-    """Which messages of an exchange the caller may see; None for a queue, all of which he may read."""
+    """Which messages of an exchange the caller may see; None for a queue, all of which they may read."""
 
     def may_see(tapped: Tapped) -> bool:
         if exchange is None:

@@ -10,13 +10,12 @@ import binascii
 from typing import Any
 
 from leveret.catalog.json_tables import is_text
-from leveret.core.codec.names import name_octets, name_text
+from leveret.core.codec.names import NAME_OCTETS_MAX, name_octets, name_text
 from leveret.core.codec.properties import PROPERTY_BITS, Properties, encode_properties, parse_properties
 from leveret.management.http.errors import HttpError, bad_request
 from leveret.management.http.fields import Fields
 
 NUMBERS = {"delivery_mode": 0xFF, "priority": 0xFF, "timestamp": 2**64 - 1}
-SHORT_OCTETS_MAX = 255
 NOT_TEXT = "Not UTF-8, base64 is: "
 AUTO, BASE64 = "auto", "base64"
 PERSISTENCE = (1, 2)
@@ -141,8 +140,8 @@ def _property(name: str, value: Any) -> Any:
         raise bad_request(["not_string", name])
     if not is_text(value):
         raise bad_request(f"{name} is no valid text")
-    if len(value.encode("utf-8")) > SHORT_OCTETS_MAX:
-        raise bad_request(f"{name} has more than {SHORT_OCTETS_MAX} octets")
+    if len(value.encode("utf-8")) > NAME_OCTETS_MAX:
+        raise bad_request(f"{name} has more than {NAME_OCTETS_MAX} octets")
     return value
 
 

@@ -20,7 +20,7 @@ from leveret.storage.store_totals import ReadTotals
 
 MEMORY = Parameter("memory", "What memory is used for, too.", {"type": "boolean"})
 COLUMNS = Parameter("columns", "Only these columns, separated by commas.")
-# What is told of a disk that cannot be asked: nobody is to be alarmed.
+# What is reported of a disk whose free space is unknown: no alarm is to follow.
 UNKNOWN_SPACE = 1 << 53
 MEMORY_ALARM, DISK_ALARM, DESCRIPTOR_ALARM = "memory", "disk", "file_descriptor_limit"
 

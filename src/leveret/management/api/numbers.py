@@ -45,7 +45,7 @@ def detailed(request: Request, thing: Any, values: Mapping[str, Any], family: st
     made: Described = {}
     wanted = span(request, family)
     if wanted is None and not moves(thing):
-        # Most of ten thousand queues; nobody need look into their past.
+        # Most of ten thousand queues; their history is not computed.
         return without_rates(values)
     statistics = request.services.statistics
     for name, value in values.items():
@@ -55,7 +55,7 @@ def detailed(request: Request, thing: Any, values: Mapping[str, Any], family: st
 
 
 def without_rates(values: Mapping[str, Any]) -> Described:
-    """For what is at rest, and for parts of a node that nobody samples."""
+    """For what is at rest, and for parts of a node that are not sampled."""
     return {key: what for name, value in values.items() for key, what in ((name, value), (f"{name}_details", STILL))}
 
 

@@ -8,9 +8,9 @@ from leveret.management.http.request import Answer, Request
 from leveret.management.http.route import Login, route
 
 
-@route("GET", "/api/openapi.json", Login.NOBODY, "This description, as OpenAPI 3.1")
+@route("GET", "/api/openapi.json", Login.NOT_REQUIRED, "This description, as OpenAPI 3.1")
 def get_openapi(request: Request) -> Answer:
-    """Made once: whoever it is may ask for it, and as often as he likes."""
+    """Made once: it is public, and may be requested often."""
     table = request.services.table
     if table.described is None:
         table.described = encode(document(table))

@@ -73,7 +73,7 @@ def _everything(request: Request) -> Described:
 
 
 def _own(request: Request) -> Described:
-    """What there is in the virtual hosts that the caller sees, and of connections what he sees of them."""
+    """What there is in the virtual hosts that the caller sees, and the connections that they see."""
     vhosts, connections = meant_vhosts(request), meant_connections(request)
     totals = totals_in(vhosts)
     return {

@@ -8,7 +8,9 @@ from leveret.management.http.request import Answer, Request
 from leveret.management.http.route import Login, route
 
 
-@route("GET", "/", Login.NOBODY, "The user interface", answers={200: "text/html", 304: None, 404: "application/json"})
+@route(
+    "GET", "/", Login.NOT_REQUIRED, "The user interface", answers={200: "text/html", 304: None, 404: "application/json"}
+)
 def get_index(request: Request) -> Answer:
     return _answer(request, _existing(request, INDEX), "no-cache")
 
@@ -16,7 +18,7 @@ def get_index(request: Request) -> Answer:
 @route(
     "GET",
     "/assets/{file}",
-    Login.NOBODY,
+    Login.NOT_REQUIRED,
     "A script, style or picture of the user interface",
     answers={200: "*/*", 304: None},
 )

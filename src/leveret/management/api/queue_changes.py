@@ -37,7 +37,7 @@ async def put_queue(request: Request) -> Answer:
     durable, auto_delete = fields.flag("durable"), fields.flag("auto_delete")
     arguments = fields.table("arguments")
     new = name_octets(name) not in who.vhost.queues
-    # A queue that is exclusive to nobody's connection makes no sense: RabbitMQ does not look at that field either.
+    # No connection could own an exclusive queue that is declared here: RabbitMQ ignores that field as well.
     await request.durably(
         lambda: request.services.topology.declare_queue(who, name, durable, False, auto_delete, arguments)
     )
@@ -51,7 +51,7 @@ async def put_queue(request: Request) -> Answer:
     "Delete a queue with all that is in it",
     query=(
         Parameter("if-empty", "Only if there is no message in it.", FLAG),
-        Parameter("if-unused", "Only if nobody consumes from it.", FLAG),
+        Parameter("if-unused", "Only if it has no consumers.", FLAG),
     ),
 )
 async def delete_queue(request: Request) -> Answer:

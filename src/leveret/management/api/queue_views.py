@@ -188,7 +188,7 @@ async def describe_queue_fully(request: Request, queue: Queue) -> Described:
 
 
 def find_queue(request: Request) -> Queue:
-    """The queue of the path, whoever it is exclusive to."""
+    """The queue of the path, even if it is exclusive to a connection."""
     queue = request.vhost.queues.get(name_octets(request.path["queue"]))
     if queue is None:
         raise not_found()

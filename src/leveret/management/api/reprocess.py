@@ -52,7 +52,7 @@ async def reprocess(request: Request) -> Answer:
                 raise bad_request("routing_key is missing: your topic permissions there are for certain keys")
             who.access.check_topic(WRITE, target.record, spec.routing_key)
     elif not has(request.who, Right.POLICYMAKER):
-        # Where they go is written in their headers, and those may have been written by anybody.
+        # Where they go is written in their headers, and any client may have written those.
         raise not_authorised("Not policymaker user: to replay to original_exchange or original_queue takes that tag")
     reprocessor = request.services.reprocessor
     job = reprocessor.start(vhost.name, request.path["queue"], spec)

@@ -37,7 +37,7 @@ CHECKED = described(
 @route(
     "POST",
     "/api/session",
-    Login.NOBODY,
+    Login.NOT_REQUIRED,
     "Log in with a name and a password, or a token; the session comes as a cookie. Takes the header X-Requested-With",
     accepts=SESSION_BODY,
     answers={200: SESSION, 401: ERROR},
@@ -45,7 +45,7 @@ CHECKED = described(
     harmless=True,
 )
 async def log_in(request: Request) -> Answer:
-    """Not in the audit log, as no other login: whoever knows no password could else fill it."""
+    """Not in the audit log, as no other login: otherwise callers without a password could fill it."""
     _refuse_forms(request)
     fields = Fields(request.body)
     logins, host = request.services.broker.logins, request.peer_host
@@ -108,7 +108,7 @@ def _allows(who: Identity, one: Route) -> bool:
     return has(who, one.right) if isinstance(one.right, Right) else True
 
 
-# ---- what somebody may do with something
+# ---- permissions of a user on an object
 
 
 @route(

@@ -14,8 +14,6 @@ from leveret.management.http.fields import Fields
 from leveret.management.http.request import DEFAULT_EXCHANGE, Request
 from leveret.management.http.route import route
 
-NAME_OCTETS_MAX = 255
-
 
 @route(
     "POST",

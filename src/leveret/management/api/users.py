@@ -74,7 +74,7 @@ async def put_user(request: Request) -> Answer:
     if password is not None:
         password_hash = await users.hash(password)
     else:
-        # As in RabbitMQ: whoever says nothing of a password has none from now on.
+        # As in RabbitMQ: a request without a password removes it.
         password_hash = _read_hash(fields, given_hash or "")
     limits = fields.object("limits") if "limits" in fields else None
     new = await request.durably(lambda: users.put(request.path["user"], password_hash, tags, limits))

@@ -81,7 +81,7 @@ def get_vhost(request: Request) -> dict[str, Any]:
     "PUT",
     "/api/vhosts/{vhost}",
     Right.ADMINISTRATOR,
-    "Make a virtual host or change one; whoever makes it may do everything in it",
+    "Create or change a virtual host; its creator gets all permissions in it",
     scope=Scope.NAME,
     answers={201: None, 204: None},
     accepts=VHOST_BODY,

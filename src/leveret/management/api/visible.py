@@ -1,6 +1,6 @@
 """Who sees what: which virtual hosts, connections and consumers appear in an operator's lists.
 
-Whoever has the tag monitoring or administrator sees everything. Others see the virtual hosts that they may enter, and
+Users with the tag monitoring or administrator see everything. Others see the virtual hosts that they may enter, and
 of connections, channels and consumers their own."""
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 class Operator(Identity):
-    """Whoever is on this very machine as the broker's own user, or as root: there is nothing to keep from him."""
+    """The broker's own user, or root, on the same machine: every operation is allowed."""
 
     name = "local operator"
     tags = ("administrator",)
@@ -43,8 +43,8 @@ class Operator(Identity):
         return True
 
 
-class Nobody(Identity):
-    """Whoever calls a route that asks for no login."""
+class Anonymous(Identity):
+    """The caller of a route that requires no login."""
 
     name = ""
     tags = ()
@@ -64,7 +64,7 @@ class Nobody(Identity):
 
 
 def challenge() -> HttpError:
-    """Nobody said who he is. Without a body, as RabbitMQ."""
+    """The request has no credentials. Without a body, as RabbitMQ."""
     return HttpError(401, "", None, CHALLENGE)
 
 

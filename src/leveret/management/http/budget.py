@@ -2,7 +2,7 @@
 
 A body is bounded by its route and an answer of messages by its size; but sixty of them at once are not, and a client
 that does not read keeps its answer in memory. So each request has a hold on a budget, for its body and for its answer,
-and gives it back when the answer is sent. One user has no more than half of a budget, so that nobody locks the others
+and gives it back when the answer is sent. One user has no more than half of a budget, so that no user locks the others
 out.
 What is small is never refused: a health check must get its answer whatever others do."""
 
@@ -55,7 +55,7 @@ class Hold:
         self.size = 0
 
     def has_room(self, size: int) -> bool:
-        """Whether it may grow to this size. A single one that nobody else stands beside may have any size: what bounds
+        """Whether it may grow to this size. A hold that is alone in its budget may have any size: what bounds
         it then is the limit of one body, or of one answer."""
         budget = self._budget
         return (

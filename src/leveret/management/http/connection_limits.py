@@ -2,7 +2,7 @@
 
 aiohttp ends a connection that is idle between requests; one that never sends a request, or sends it letter by letter,
 would stay forever, so the head of every request has a deadline. Accepting is ours, too: asyncio's servers accept all
-that come, and a crowd would take every descriptor of the process before anybody could count it."""
+that come, and a crowd would take every descriptor of the process before it could be counted."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class _Connection(web.RequestHandler):
             self._guard.half_open.add(self._share, self.address, self)
 
     def has_answered(self, request: web.BaseRequest) -> None:
-        """If the rest of the request is still to come, nobody waits for it but the socket."""
+        """If the rest of the request is still to come, only the socket waits for it."""
         if self.transport is not None and not request.content.is_eof():
             self._lingers = True
             self._guard.half_open.add(self._share, self.address, self)
@@ -184,8 +184,8 @@ class GuardedServer(web.Server):
         return _Connection(self, share, address, loop=asyncio.get_running_loop(), **self._settings)
 
     def evict_idle(self, share: Share, address: str | None = None) -> bool:
-        """Closes connections that only wait, of one address or of all, so that strangers who only hold connections
-        cannot lock anybody out: a part of those whose request has not come, the oldest first, or else the one that has
+        """Closes connections that only wait, of one address or of all, so that clients that only hold connections
+        cannot lock others out: a part of those whose request has not come, the oldest first, or else the one that has
         been idle for longest. False if all are at work."""
         now = asyncio.get_running_loop().time()
         waiting = self.half_open.count(share, address)
@@ -222,7 +222,7 @@ class GuardedSite(web.BaseSite):
         self._sock = sock
         self._share = share
         self._acceptor: Acceptor | None = None
-        # Handshakes, which nobody else would cancel.
+        # Handshakes, which are cancelled only here.
         self._tasks: set[asyncio.Task[None]] = set()
         # Connections that wait for one of their address's places, and until when; and when each address is looked at.
         self._awaiting: dict[str, deque[tuple[socket.socket, float]]] = {}

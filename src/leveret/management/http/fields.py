@@ -101,7 +101,7 @@ def clean(name: str, value: str) -> str:
 
 
 def wrong(name: str, value: Any, wanted: str) -> HttpError:
-    # What was meant to be secret is not sent back, nor written into anybody's log.
+    # What was meant to be secret is not sent back, nor written into a log.
     shown = "of the wrong kind" if "password" in name else _shown(value)
     return bad_request(f"{name} is {shown}; it must be {wanted}")
 

@@ -53,7 +53,7 @@ def _decode_parts(octets: bytes, kind: type[Parts]) -> Any:
     except msgspec.ValidationError:
         if len(octets) > PARTS_BYTES_MAX:
             raise bad_request("not_json") from None
-        # Something else than an object: whoever reads it says what is wrong with that.
+        # Something else than an object: the handler that reads it reports the error.
         return decode(octets)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise bad_request("not_json") from None
@@ -89,7 +89,7 @@ def encode(value: Any) -> bytes:
     try:
         return _encoder.encode(value)
     except (UnicodeEncodeError, TypeError, ValueError):
-        # A name that is not UTF-8: rare, so that nobody else pays for looking.
+        # A name that is not UTF-8: rare, so it is checked only after an error.
         return _encoder.encode(printable(value))
 
 

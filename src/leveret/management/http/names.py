@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from leveret.catalog.json_tables import is_text
-from leveret.core.codec.names import name_octets
+from leveret.core.codec.names import NAME_OCTETS_MAX, name_octets
 from leveret.management.http.errors import bad_request
-
-NAME_OCTETS_MAX = 255
 
 
 def checked_name(what: str, name: str) -> str:

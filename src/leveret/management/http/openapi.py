@@ -85,7 +85,7 @@ def _operation(one: Route, by_kind: dict[int, Any]) -> dict[str, Any]:
     if one.method not in ("GET", "DELETE") or one.body is not None:
         schema = by_kind.get(id(one.body), {}) if one.accepts is None else one.accepts
         made["requestBody"] = {"required": False, "content": {"application/json": {"schema": schema}}}
-    if one.right is Login.NOBODY:
+    if one.right is Login.NOT_REQUIRED:
         made["security"] = []
     else:
         made["responses"].setdefault("401", {"$ref": "#/components/responses/Refused"})
@@ -114,7 +114,7 @@ def _tag(path: str) -> str:
 
 
 def _rights(one: Route) -> str:
-    who = "Nobody need log in" if one.right is Login.NOBODY else f"For: {one.right.name.lower()}"
+    who = "No login required" if one.right is Login.NOT_REQUIRED else f"For: {one.right.name.lower()}"
     if "vhost" in one.parameters and one.scope is Scope.ENTER:
         who += ", with a permission in the virtual host"
     if "vhost" in one.parameters and one.scope is Scope.GOVERN:

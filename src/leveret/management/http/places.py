@@ -3,7 +3,7 @@
 One address has no more than its limit of connections. Of all places, and of those of one address, a quarter is never at
 work: requests beyond that are told to come back. So there is always a connection that only waits, which can be closed
 for a new one, and a health check gets in whatever is sent or not sent by others. The unix socket has places of its own,
-which nobody but the broker's own user gets. Opens and closes nothing itself."""
+reserved for the broker's own user. Opens and closes nothing itself."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # How the default exchange, whose name is empty, is called in paths.
 DEFAULT_EXCHANGE = "amq.default"
-# Nobody's connection: what is exclusive to one is not for HTTP.
+# No connection has this id: exclusive queues are not accessible over HTTP.
 NO_CONNECTION = -1
 YES = ("true", "1", "yes")
 NO = ("false", "0", "no", "")
@@ -42,7 +42,7 @@ DONE = Answer(204)
 
 
 class Requester:
-    """Somebody who asks over HTTP, as broker/topology.py wants to know him."""
+    """The caller of an HTTP request, in the form that broker/topology.py expects."""
 
     connection_id = NO_CONNECTION
     # What is asked over HTTP is noted there, refusals too.

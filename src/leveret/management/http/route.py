@@ -24,8 +24,8 @@ Handler = Callable[["Request"], Any]
 class Login(enum.Enum):
     """For routes that take no tag."""
 
-    # Nobody need say who he is.
-    NOBODY = "nobody"
+    # No login is required.
+    NOT_REQUIRED = "not-required"
     # Logged in is enough.
     USER = "user"
 
@@ -75,7 +75,7 @@ class Route:
     query: tuple[Parameter, ...]
     # Status -> a msgspec type or a JSON Schema, or None for an answer without body.
     answers: dict[int, Any]
-    # The answer may hold what people sent in messages: never kept by anybody on the way.
+    # The answer may hold what people sent in messages: never cached on the way.
     private: bool
     # Changes nothing, although it is no GET: not in the audit log.
     harmless: bool
@@ -154,7 +154,7 @@ class _Place:
 class Table:
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes = list(routes)
-        # The OpenAPI document, once somebody has asked for it.
+        # The OpenAPI document, once it was requested.
         self.described: bytes | None = None
         self._root = _Place()
         for one in self.routes:

@@ -1,6 +1,6 @@
 """The HTTP server: from a socket's request to the handler of its route, and back.
 
-In this order: is there such a path, who is it, may he, how large is the body, and only then is the body read. What a
+In this order: the path, authentication, authorization, the size of the body, and only then is the body read. What a
 handler raises on purpose becomes a 4xx with a reason; what it raises by mistake becomes a 500 whose reason only the log
 knows."""
 
@@ -20,7 +20,7 @@ from leveret.auth.access import Right, has, require, sees_vhost
 from leveret.auth.audit import DONE, FAILED, REFUSED, Actor
 from leveret.auth.identity import Identity
 from leveret.errors import LeveretError
-from leveret.management.http.authentication import Nobody, identify, local_operator, session_ended
+from leveret.management.http.authentication import Anonymous, identify, local_operator, session_ended
 from leveret.management.http.budget import RETRY_AFTER_S, Hold
 from leveret.management.http.connection_limits import (
     SECURITY_HEADERS,
@@ -151,10 +151,10 @@ class HttpServer:
         raise HttpError(405, "method_not_allowed", f"{method} is not for this path", {"Allow": ", ".join(methods)})
 
     def _asked(self, request: web.BaseRequest, route: Route, values: list[str]) -> Request:
-        """By nobody, so far."""
+        """Before authentication."""
         return Request(
             self._services,
-            Nobody(),
+            Anonymous(),
             client_address(request),
             request.method,
             dict(zip(route.parameters, values, strict=True)),
@@ -199,8 +199,8 @@ class HttpServer:
             operator = local_operator(sock)
             if operator is not None:
                 return operator
-        if route.right is Login.NOBODY:
-            return Nobody()
+        if route.right is Login.NOT_REQUIRED:
+            return Anonymous()
         if header is None and REQUEST_HEADER in request.headers:
             asked.session_token = token_in(request.headers.get(hdrs.COOKIE), asked.port)
             if asked.session_token is not None:
@@ -214,11 +214,11 @@ class HttpServer:
         return session.identity
 
     def check_rights(self, who: Identity, route: Route, path: dict[str, str]) -> None:
-        if route.right is Login.NOBODY:
+        if route.right is Login.NOT_REQUIRED:
             return
         vhost = path.get("vhost")
         if vhost not in self._services.broker.vhosts:
-            # Which the handler says, to whoever may ask.
+            # The handler reports it, to callers with the right to ask.
             vhost = None
         enters = route.scope is Scope.ENTER or (route.scope is Scope.GOVERN and not has(who, Right.ADMINISTRATOR))
         if isinstance(route.right, Right):
@@ -232,7 +232,7 @@ class HttpServer:
         site = request.headers.get("Sec-Fetch-Site")
         origin = request.headers.get(hdrs.ORIGIN)
         if site is not None:
-            own = site in OWN_SITE or route.right is Login.NOBODY
+            own = site in OWN_SITE or route.right is Login.NOT_REQUIRED
         else:
             own = (
                 origin is None
@@ -264,7 +264,7 @@ class HttpServer:
         except TimeoutError:
             raise HttpError(408, "timeout", f"the body did not come within {BODY_DEADLINE_S:g} s") from None
         except (web.RequestPayloadError, ConnectionError) as error:
-            # Or the client has gone: then nobody reads this, and it is no mistake of ours.
+            # Or the client has gone: then the answer is not read, and it is no error of the server.
             raise HttpError(400, "bad_request", f"the body is broken: {error}") from None
         return bytes(octets)
 
@@ -336,7 +336,7 @@ class HttpServer:
                     async with self._read_in_time(request, len(piece)):
                         await response.write(piece)
         except ConnectionError:
-            # Whoever asked is gone, as people do who have seen enough.
+            # The caller has disconnected, which is no error.
             return response
         finally:
             await answer.body.aclose()

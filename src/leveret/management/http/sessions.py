@@ -61,7 +61,7 @@ class Sessions:
         return len(self._sessions)
 
     def begin(self, identity: Identity) -> str:
-        """A token for somebody who has just proved who they are. Beyond the limits the oldest session ends."""
+        """A token for a user who has just logged in. Beyond the limits the oldest session ends."""
         self._drop_ended()
         own = [key for key, session in self._sessions.items() if session.identity.name == identity.name]
         for key in own[: max(0, len(own) + 1 - SESSIONS_PER_USER_MAX)]:

@@ -157,7 +157,7 @@ def disk(source: Source, totals: Totals) -> list[Family]:
 
 
 def descriptors(source: Source) -> list[Family]:
-    """The budget: what each kind of socket may have and has, and how often somebody had to wait."""
+    """The budget: what each kind of socket may have and has, and how often a peer had to wait."""
     watched = source.descriptors
     if watched is None:
         return []
@@ -179,7 +179,7 @@ def descriptors(source: Source) -> list[Family]:
 
 
 def alarms(source: Source) -> list[Family]:
-    """Whoever has raised them. Without file descriptors nobody is blocked, but nobody can connect."""
+    """Alarms by resource. The alarm for file descriptors blocks no publisher, but new connections wait."""
     raised = source.broker.alarms
     text = "1 while publishers are blocked because %s is short"
     name = "rabbitmq_alarms_file_descriptor_limit"
@@ -219,7 +219,7 @@ def own(source: Source, totals: Totals, sums: QueueSums) -> list[Family]:
         family(
             "leveret_queues_without_consumers",
             "gauge",
-            "Queues in which messages wait and which nobody consumes from",
+            "Queues with ready messages and without consumers",
             sums.stranded,
         ),
         family(

@@ -1,6 +1,6 @@
 """The HTTP server that Prometheus scrapes, on a port of its own and in the broker's loop.
 
-Knows paths, methods and formats; what is written comes from the scraper. Nobody logs in here, as with RabbitMQ: there
+Knows paths, methods and formats; what is written comes from the scraper. No login is required, as with RabbitMQ: there
 is nothing but numbers and the names of objects."""
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ ENDPOINTS: Final = {
     "/metrics/memory-breakdown": MEMORY,
 }
 ALLOWED: Final = "GET, HEAD, OPTIONS"
-# Nobody need know which libraries are in here.
+# The libraries in use are not disclosed.
 SERVER: Final = {hdrs.SERVER: "leveret"}
 # Text that gathers before it is sent.
 CHUNK_CHARS: Final = 65536
-# How many are answered at once; others wait, so that scrapers cannot outnumber clients. Whoever does not read its
-# answer in time is not waited for.
+# How many are answered at once; others wait, so that scrapers cannot outnumber clients. A scraper that
+# does not read its answer in time is disconnected.
 SCRAPES_MAX: Final = 4
 # Of one address: it does not take all places with answers that it does not read.
 SCRAPES_OF_ADDRESS_MAX: Final = 2

@@ -39,7 +39,7 @@ class Source:
     reprocessor: Reprocessor
     webhooks: Webhooks
     certificates: Callable[[], Sequence[ServedCertificate]] = tuple
-    # Deliveries that were handed out over HTTP and are not settled yet; None where nobody hands out any.
+    # Deliveries that were handed out over HTTP and are not settled yet; None where there are no HTTP leases.
     http_leases: Callable[[], int] | None = None
     descriptors: WatchedDescriptors | None = None
     http_budgets: Mapping[str, Budget] = field(default_factory=dict)

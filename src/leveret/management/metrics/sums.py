@@ -1,4 +1,4 @@
-"""What only a look into all queues can tell: the oldest message, queues that nobody looks after, bodies in memory."""
+"""What only a look into all queues can tell: the oldest message, queues without consumers, bodies in memory."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from leveret.core.codec.names import NAME_OCTETS_MAX
 from leveret.node.config.access import AuthSettings
 from leveret.node.config.declaring import declarations
 from leveret.node.config.keeping import (
@@ -25,7 +26,6 @@ from leveret.node.config.settings import Settings
 if TYPE_CHECKING:
     from leveret.node.config.loading import Loaded
 
-NAME_OCTETS_MAX = 255
 # As catalog.passwords, which small commands have no need of.
 PASSWORD_BYTES_MAX = 1024
 # What the kernel takes for the path of a unix socket, without the octet at its end.

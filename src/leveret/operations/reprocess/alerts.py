@@ -1,6 +1,6 @@
 """Alerts about dead letters: remembered for the API, counted for metrics, noted in the audit log, handed to webhooks.
 
-Adding one never waits for anybody. Called by the reprocessor; read by the API and the metrics."""
+Adding one never waits. Called by the reprocessor; read by the API and the metrics."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class ArchiveFiles:
 
     def _tidy(self, place: Place) -> None:
         """In the thread, before the first file is written: removes what a crash left unfinished. One broker alone has
-        this cluster id, so nobody writes to these any more."""
+        this cluster id, so these are not written any more."""
         if self._tidied:
             return
         self._tidied = True

@@ -1,7 +1,7 @@
-"""Publishes what a job moves: through an exchange as a mandatory message, or says why nobody took it.
+"""Publishes what a job moves: through an exchange as a mandatory message, or says why it was not accepted.
 
-The copy is in the log's open batch when `carry` returns. Whoever settles the original in the same turn of the loop has
-both in one batch, which is on disk as a whole or not at all: no crash finds the message twice, or nowhere."""
+The copy is in the log's open batch when `carry` returns. A caller that settles the original in the same turn of the
+loop has both in one batch, which is on disk as a whole or not at all: no crash finds the message twice, or nowhere."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from leveret.broker.broker import Broker
 from leveret.broker.vhost import LiveVhost
 from leveret.catalog.records import Reprocessing
 from leveret.core.codec.message import Message, new_message
-from leveret.core.codec.names import name_octets
+from leveret.core.codec.names import NAME_OCTETS_MAX, name_octets
 from leveret.core.codec.properties import Properties
 from leveret.core.queue.contract import Queue
 from leveret.errors import SoftError
 from leveret.operations.reprocess.letter import Letter
-
-NAME_OCTETS_MAX = 255
 
 
 class Carrier:

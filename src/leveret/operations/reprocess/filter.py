@@ -83,7 +83,7 @@ class CompiledFilter:
                 compiled: Pattern = compile_pattern(pattern)
             except ValueError as error:
                 raise InvalidReplay(f"filter.{field}_pattern", str(error)) from None
-            # Cut: it stands in a header, which anybody may have written, and may be longer than any name.
+            # Cut: it stands in a header, which any client may have written, and may be longer than any name.
             self._tests.append(_of_origin(lambda origin: compiled.found_in(_name(origin, field)[:NAME_CHARACTERS_MAX])))
 
 

@@ -94,7 +94,7 @@ class Run:
         self._waiting = ""
         self._cancelled = False
         self._suspended = False
-        # Set by whoever ends a wait.
+        # Set to end a wait.
         self._signal = asyncio.Event()
 
     # ---- from outside
@@ -220,7 +220,7 @@ class Run:
             await self._rest(min(seconds, WAIT_S_MAX))
 
     async def _rest(self, seconds: float) -> None:
-        """Until this time has passed, or somebody calls."""
+        """Until this time has passed, or the signal is set."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._signal.wait(), seconds)
 
@@ -254,12 +254,14 @@ class Run:
                 return LATER
             if not found:
                 return END
-            if self._mover.taken.position >= self.record.end_position:
+            taken = self._mover.taken
+            assert taken is not None
+            if taken.position >= self.record.end_position:
                 if self._passes_newer():
                     continue
                 return END
             self._newer_in_a_row = 0
-            self._judge(Letter(self._mover.taken.message))
+            self._judge(Letter(taken.message))
             if self._stopped:
                 return END
         return MORE
@@ -292,7 +294,7 @@ class Run:
             else:
                 error = self._carrier.archive(letter) if old else self._carrier.replay(letter)
         except (ValueError, TypeError) as odd:
-            # Clients write headers that nobody thought of; one such message must not hold up all others.
+            # Clients write unexpected headers; one such message must not hold up all others.
             error = f"it cannot be sent: {odd}"
         self._pace.spend(1)
         if error is not None:

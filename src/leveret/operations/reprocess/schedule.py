@@ -89,7 +89,7 @@ class Schedule:
     # ---- when
 
     def intervals(self) -> set[float]:
-        """All that somebody has named."""
+        """All intervals, in seconds, that settings, policies and parameters name."""
         found = {timing.every_s for _, _, timing in self._choices}
         catalog, default = self._broker.catalog, self._plan.default
         for book in catalog.policies.values():
@@ -150,7 +150,7 @@ class Schedule:
         return found
 
     def _candidates(self) -> Iterator[Any]:
-        """Queues of virtual hosts in which somebody has named any."""
+        """All queues of virtual hosts in which settings, policies or parameters schedule any."""
         catalog = self._broker.catalog
         names = dict.fromkeys(vhost for vhost, _, _ in self._choices)
         for name, book in catalog.policies.items():

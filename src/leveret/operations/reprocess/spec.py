@@ -7,7 +7,7 @@ import math
 import msgspec
 
 from leveret.catalog.records import ReplayArchive, ReplayFilter, Reprocessing
-from leveret.core.codec.names import name_octets
+from leveret.core.codec.names import NAME_OCTETS_MAX, name_octets
 from leveret.errors import InvalidReplay
 from leveret.operations.reprocess.filter import CompiledFilter
 
@@ -17,7 +17,6 @@ ARCHIVED, ARCHIVE_FAILED = "archived", "archive-failed"
 ALERT_KINDS = (ARCHIVED, ARCHIVE_FAILED)
 DESTINATIONS = (ORIGIN, ORIGIN_QUEUE, TARGET)
 RUNNING, DONE, CANCELLED, FAILED = "running", "done", "cancelled", "failed"
-NAME_OCTETS_MAX = 255
 LIMIT_MAX = 1 << 53
 RATE_MAX = 1e9
 

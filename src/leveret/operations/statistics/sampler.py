@@ -112,7 +112,7 @@ class Sampler:
         self._wait()
 
     def sample(self) -> None:
-        """A whole walk at once, if it is time for one: for whoever has no loop."""
+        """A whole walk at once, if it is time for one: for callers without a loop."""
         tick = self._now()
         if tick > self.tick:
             for _ in self._steps(tick):

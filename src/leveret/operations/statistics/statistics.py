@@ -1,6 +1,6 @@
 """What operators ask: the node's totals, the numbers of one object, and how they went lately.
 
-Rates are those of the last interval that is complete, the same for everybody who asks."""
+Rates are those of the last interval that is complete, the same for all requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The node's totals: what happened since it started, and what there is now. Made anew whenever somebody asks.
+"""The node's totals: what happened since it started, and what there is now. Computed anew for each request.
 
 None of the counters ever goes down, whatever is closed or deleted. Names are RabbitMQ's where it has the number."""
 

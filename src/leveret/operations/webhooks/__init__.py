@@ -1,1 +1,1 @@
-"""Webhooks: alerts that are posted to somebody on call."""
+"""Webhooks: alerts that are posted to HTTP endpoints."""

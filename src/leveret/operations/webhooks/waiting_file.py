@@ -132,7 +132,8 @@ class WaitingFile:
             self._task = None
 
     async def _replace(self) -> None:
-        # Shielded: the thread writes on, whoever stops waiting for it; a later write is behind it in the same thread.
+        # Shielded: the thread writes on, even if the waiting task is cancelled; a later write is behind it in the same
+        # thread.
         work = asyncio.get_running_loop().run_in_executor(self._thread, self._write, self._encoded())
         await asyncio.shield(work)
 

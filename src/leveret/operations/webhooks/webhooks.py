@@ -1,4 +1,4 @@
-"""Posts alerts to webhooks: signed, tried again with longer and longer pauses, and never in anybody's way.
+"""Posts alerts to webhooks: signed, retried with longer and longer pauses, and without blocking the broker.
 
 Each address has a line of its own, of bounded length, and a task that works it off: a dead endpoint holds up no other.
 What waits is kept in a file, so that the next start goes on with it, whether the broker was stopped or killed."""

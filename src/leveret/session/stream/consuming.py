@@ -127,7 +127,7 @@ def credit(session: StreamSession, command: commands.Credit) -> None:
 
 
 def store_offset(session: StreamSession, command: commands.StoreOffset) -> None:
-    """Nobody waits for an answer, so what is wrong is only written down."""
+    """The command has no response, so an error is only logged."""
     reference = command.reference.encode()
     try:
         session.access.check_queue(READ, command.stream)

@@ -128,20 +128,19 @@ class StreamSession(ProtocolSession[Command]):
         self._heed_congestion()
 
     def _run(self, data: bytearray | None, size: int) -> None:
-        fresh = data is not None
         self.board.turns.start_slice()
         while not self.gone:
             try:
-                event = self.core.feed(data, size) if fresh else self.core.proceed()
-                fresh = False
+                event = self.core.proceed() if data is None else self.core.feed(data, size)
+                data = None
                 if event is None:
                     return
                 self._handle(event)
             except AmqpError as error:
-                fresh = False
+                data = None
                 self.fail(error)
             except Exception:
-                fresh = False
+                data = None
                 log.exception("stream connection handler failed", peer=self.peer_name, user=self.user)
                 self.fail_internally()
             if self._must_stop():
@@ -249,7 +248,7 @@ class StreamSession(ProtocolSession[Command]):
         """A frame that makes no sense, or a mistake of ours: the client is told why and the connection closed."""
         log.info("stream connection closed by error", peer=self.peer_name, user=self.user, error=str(error))
         if self._closing or not self.is_open:
-            # Nobody whom we know: no more words are wasted.
+            # Closing already, or not open yet: the socket is closed without a Close command.
             self.core.stop()
             self.transport.close()
             return

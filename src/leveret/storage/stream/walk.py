@@ -76,10 +76,10 @@ class _Walk:
                 self._on_read(segment.end - before)
                 continue
             if scan.misshapen_bytes:
-                place = before + scan.misshapen_bytes
-                gaps.append(Gap(before, place, scan.next_offset, scan.part_end < before, misshapen=True))
+                after = before + scan.misshapen_bytes
+                gaps.append(Gap(before, after, scan.next_offset, scan.part_end < before, misshapen=True))
                 scan.pass_misshapen()
-                self._on_read(place - before)
+                self._on_read(after - before)
                 continue
             place = self._find_next(before)
             if place is None:

@@ -1,0 +1,2 @@
+# Generated from the .py and the .pxd beside it by `make stubs`; not to be edited.
+

@@ -1,0 +1,13 @@
+# Generated from the .py and the .pxd beside it by `make stubs`; not to be edited.
+
+from typing import Any
+
+class Carry:
+    @property
+    def bytes_received(self) -> int: ...
+    @property
+    def chunks_received(self) -> int: ...
+    series: Any
+    sampled: int
+    def __init__(self) -> None: ...
+    def detach(self) -> None: ...
