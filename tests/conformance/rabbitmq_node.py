@@ -18,6 +18,9 @@ import pytest
 from tests.conformance.server_process import end_process, free_port, kill_process, spawn, wait_until_serving
 
 _SCRIPTS: Final = Path("/usr/lib/rabbitmq/bin")
+# A command starts an Erlang of its own: two seconds of a quiet processor, a minute of a very busy one. Below what a
+# test may take, so that the failure names the command.
+_CONTROL_S_MAX: Final = 110
 
 # Neither the machine's memory nor its disk may raise an alarm in the middle of a test.
 _CONFIGURATION: Final = """
@@ -60,7 +63,8 @@ class RabbitNode:
     def control(self, *arguments: str) -> str:
         """Runs one `rabbitmqctl` command and gives what it printed."""
         command = [str(_SCRIPTS / "rabbitmqctl"), "--quiet", *arguments]
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=60, check=False)
+        options: dict[str, Any] = {"env": self.environment, "capture_output": True, "text": True, "check": False}
+        done = subprocess.run(command, **options, timeout=_CONTROL_S_MAX)
         assert done.returncode == 0, f"rabbitmqctl {arguments}: {done.stdout}{done.stderr}"
         return done.stdout
 

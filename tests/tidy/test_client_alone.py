@@ -15,6 +15,7 @@ import pytest
 
 from distributions.client.staging import client_files, client_modules, closure, named_in, stage
 from leveret.testing import Broker
+from tests.tidy.quick_compiler import quick_compiler
 from tests.tidy.tree import ROOT
 
 SOURCE = ROOT / "src"
@@ -177,7 +178,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ran(sys.executable, "-c", build, cwd=folder / "tree")
     (sdist,) = dist.glob("*.tar.gz")
     options = ("--no-index", "--no-build-isolation", "--no-deps", "--wheel-dir", dist)
-    ran(sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "wheel", *options, sdist)
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+    ran(*pip, "wheel", *options, sdist, CC=quick_compiler(folder))
     return dist
 
 

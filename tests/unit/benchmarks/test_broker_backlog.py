@@ -73,10 +73,10 @@ def load_that_prints(tmp_path: Path, text: str) -> Load:
 @pytest.mark.parametrize("kill", [True, False])
 def test_a_restarted_broker_is_a_new_process_with_the_same_port_and_files(toy: Running, kill: bool) -> None:
     before, port = toy.pid, toy.port
-    assert toy.restart(kill=kill) < 5
+    assert toy.restart(kill=kill) < 60
     assert (toy.pid != before, toy.port) == (True, port)
     assert (toy.directory / "starts").read_text() == "xx"
-    assert 0 < toy.start_seconds < 5
+    assert 0 < toy.start_seconds < 60
     with pytest.raises(ProcessLookupError):
         os.kill(before, 0)
 

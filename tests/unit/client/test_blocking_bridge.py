@@ -72,18 +72,19 @@ def test_a_deadline_ends_the_work(bridge: Bridge) -> None:
     started = time.monotonic()
     with pytest.raises(DeadlineExceeded, match=r"sleep took longer than 0\.6 s"):
         bridge.call(0.1, sleep, 60)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 30
     assert running(bridge) == []
 
 
 def test_a_loop_that_is_stuck_keeps_nobody(bridge: Bridge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bridge_module, "STUCK_S", 0.1)
     monkeypatch.setattr(bridge_module, "CANCEL_S", 0.1)
-    bridge.soon(lambda: time.sleep(1.5))
-    started = time.monotonic()
+    released = threading.Event()
+    bridge.soon(lambda: released.wait(60))
     with pytest.raises(DeadlineExceeded, match="the client's thread is stuck"):
         bridge.call(0.1, sleep, 60)
-    assert time.monotonic() - started < 1.4
+    # The call came back although the loop is still stuck.
+    released.set()
     monkeypatch.undo()
     assert running(bridge) == []
 

