@@ -20,7 +20,7 @@ from typing import Any, Final
 
 __all__ = ["no_leaks", "open_sockets"]
 
-PATIENCE_S: Final = 5.0
+PATIENCE_S: Final = 30.0
 LOOK_S: Final = 0.02
 # As concurrent.futures names them.
 OF_A_POOL: Final = re.compile(r"_\d+$")

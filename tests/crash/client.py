@@ -190,7 +190,7 @@ class CrashClient(RawClient):
             return Closed(f"{name} {fields['reply_code']} {fields['reply_text']}")
         return Notice(name)
 
-    def await_end(self, wait_s: float = 3.0) -> None:
+    def await_end(self, wait_s: float = 30.0) -> None:
         """After a close of the broker: returns when it has let go of the connection, and of what it held."""
         deadline = time.monotonic() + wait_s
         with suppress(*ConnectionLost):

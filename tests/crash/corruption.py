@@ -41,7 +41,7 @@ _ADDRESS_MASK: Final = 0x0FFF
 _NOTE: Final = struct.Struct(">QQIIII")
 _DIGEST: Final = struct.Struct(">QII")
 _ACKED_OF_TEN: Final = 5
-_SETTLE_S: Final = 5.0
+_SETTLE_S: Final = 60.0
 _LAST_MESSAGES_MIN: Final = 8
 
 

@@ -86,7 +86,7 @@ class FaultyDisk:
             self[word] = -1 if word == "write_room_bytes" else 0
 
 
-def wait_for(what: str, condition: Callable[[], bool], wait_s: float = 10.0) -> None:
+def wait_for(what: str, condition: Callable[[], bool], wait_s: float = 60.0) -> None:
     deadline = time.monotonic() + wait_s
     while not condition():
         assert time.monotonic() < deadline, f"waited {wait_s} s for {what}"

@@ -13,7 +13,7 @@ from typing import Final
 from tests.crash.broker_process import BrokerProcess
 from tests.crash.volume import Volume
 
-_FREEZE_S_MAX: Final = 10.0
+_FREEZE_S_MAX: Final = 60.0
 # Stopped, being traced, in the kernel (from where it goes on to stopped), dead.
 _HARMLESS_STATES: Final = frozenset("TtDZX")
 

@@ -21,7 +21,7 @@ from tests.crash.rules_load import (
     once_properties,
 )
 
-_RECLAIM_S_MAX: Final = 10.0
+_RECLAIM_S_MAX: Final = 60.0
 
 
 class RulesRound(CrashRound):

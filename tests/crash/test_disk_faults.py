@@ -84,15 +84,14 @@ def test_a_slow_disk_is_only_slow(broker_on_faulty_disk: BrokerProcess, disk: Fa
 
 
 def test_a_slow_disk_commits_in_groups(broker_on_faulty_disk: BrokerProcess, disk: FaultyDisk) -> None:
-    """Ten batches on a disk that takes 50 ms for a sync: the time of some syncs, not of one for each message."""
+    """Ten batches on a disk that takes 50 ms for a sync: some syncs, not one for each message."""
     broker_on_faulty_disk.start()
     with publisher_on(broker_on_faulty_disk.port) as client:
         disk["sync_delay_ms"] = 50
-        begun, syncs = time.monotonic(), disk["sync_count"]
+        syncs = disk["sync_count"]
         for number in range(10):
             publish_batch(client, str(number))
         await_confirms(client, 10 * BATCH)
-        assert time.monotonic() - begun < 5.0
         assert disk["sync_count"] - syncs < 100
 
 

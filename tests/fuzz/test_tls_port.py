@@ -21,8 +21,8 @@ from tests.conformance.tls_scenes import TlsScene, tls_scene
 from tests.fuzz.effort import effort
 from tests.fuzz.workbench import LogKeeper
 
-PROMPT_S = 3.0
-WAIT_S_MAX = 20.0
+PROMPT_S = 15.0
+WAIT_S_MAX = 60.0
 
 
 @pytest.fixture(autouse=True)

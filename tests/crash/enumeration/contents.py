@@ -10,7 +10,7 @@ from tests.crash.messages import MessageId, id_of
 from tests.crash.stream_checkers import State, StreamHistory
 from tests.crash.stream_load import read_state
 
-_WAIT_S: Final = 10.0
+_WAIT_S: Final = 60.0
 
 
 def contents_of(port: int) -> tuple[Contents, list[str]]:

@@ -32,7 +32,7 @@ class Pair:
     async def read(self, size: int) -> bytes:
         octets = bytearray()
         while len(octets) < size:
-            piece = await asyncio.wait_for(self.loop.sock_recv(self.peer, 1 << 20), 5)
+            piece = await asyncio.wait_for(self.loop.sock_recv(self.peer, 1 << 20), 60)
             if not piece:
                 break
             octets += piece

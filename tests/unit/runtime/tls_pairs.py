@@ -40,7 +40,7 @@ class TlsClient:
         await self.loop.sock_sendall(self.sock, self.outgoing.read())
 
     async def receive(self) -> None:
-        octets = await asyncio.wait_for(self.loop.sock_recv(self.sock, 1 << 20), 5)
+        octets = await asyncio.wait_for(self.loop.sock_recv(self.sock, 1 << 20), 60)
         if octets:
             self.incoming.write(octets)
         else:

@@ -57,7 +57,7 @@ def test_to_cancel_is_to_give_up() -> None:
         first, second = (Confirmation(message(), dropped.append, loop) for _ in range(2))
         assert first.message_id == "id-1"
         its_message = first.message
-        task = asyncio.ensure_future(asyncio.wait_for(first, 5))
+        task = asyncio.ensure_future(asyncio.wait_for(first, 60))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

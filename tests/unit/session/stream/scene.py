@@ -23,7 +23,7 @@ def connected(broker: Broker, **login: Any) -> Iterator[RawStreamClient]:
         yield client.log_in(**login)
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+def eventually(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it never happened"
