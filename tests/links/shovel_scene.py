@@ -64,6 +64,13 @@ class Scene:
     def until_count(self, queue: str, count: int) -> None:
         until(lambda: self.count(queue) == count, f"{queue} to have {count} messages; it has {self.count(queue)}")
 
+    def until_settled(self, queue: str) -> None:
+        """Nothing waits there, and nothing that was delivered can come again."""
+        until(
+            lambda: self.api.get(f"/queues/%2F/{name(queue)}").body["messages"] == 0,
+            f"{queue} to have nothing; it has {self.api.get(f'/queues/%2F/{name(queue)}').body}",
+        )
+
     def take(self, queue: str, count: int) -> list[dict[str, Any]]:
         body = {"count": count, "ackmode": "ack_requeue_false", "encoding": "auto"}
         found: list[dict[str, Any]] = self.api.post(f"/queues/%2F/{name(queue)}/get", body).body

@@ -21,7 +21,8 @@ def test_a_queue_is_moved_in_its_order(scene: Scene, ack_mode: str) -> None:
     scene.shovel(ack_mode, src_queue=source, dest_queue=target, ack_mode=ack_mode, src_prefetch_count=100)
     until(lambda: scene.api.get(f"/queues/%2F/{target.replace(' ', '%20')}").status == 200)
     scene.until_count(target, 3000)
-    assert scene.count(source) == 0
+    # What has arrived is confirmed and acknowledged only afterwards.
+    scene.until_settled(source)
     status = scene.until_state(ack_mode, "running")
     assert status["leveret"]["messages_forwarded"] == 3000
     assert status["leveret"]["messages_confirmed"] == (3000 if ack_mode == "on-confirm" else 0)
@@ -113,6 +114,7 @@ def test_a_full_destination_blocks_and_loses_nothing(scene: Scene) -> None:
     taken: list[str] = []
     until(lambda: taken.extend(one["payload"] for one in scene.take(target, 5)) or len(taken) >= 50)
     assert sorted(map(int, taken)) == list(range(50))
+    scene.until_settled(source)
     assert scene.status("narrow")["leveret"]["messages_refused"] > 0
     scene.delete("narrow")
     assert scene.count(source) == 0
@@ -155,6 +157,7 @@ def test_pause_resume_restart_and_change(scene: Scene) -> None:
     assert scene.count(source) == 5
     assert scene.api.delete("/shovels/vhost/%2F/p/pause").status == 204
     scene.until_count("p1", 5)
+    scene.until_settled(source)
     before = scene.status("p")["timestamp"]
     assert scene.api.delete("/shovels/vhost/%2F/p/restart").status == 204
     until(lambda: scene.status("p").get("state") == "running" and scene.status("p")["timestamp"] >= before)
@@ -218,6 +221,7 @@ def test_metrics_say_state_and_counts(scene: Scene) -> None:
     scene.publish(scene.queue("m"), bodies(9))
     scene.shovel("metered", src_queue="m", dest_queue=scene.queue("m2"))
     scene.until_count("m2", 9)
+    scene.until_state("metered", "running")
     text = Api(f"http://127.0.0.1:{scene.broker.metrics_port}").ask("GET", "//metrics", decoded=False).body
     text = text.decode() if isinstance(text, bytes) else str(text)
     labels = 'kind="shovel",vhost="/",link="metered"'
