@@ -16,8 +16,8 @@ from leveret.testing import Broker
 from tests.client.leaks import no_leaks
 from tests.client.waiting import until
 
-SCENE_DEADLINE_S = 60.0
-WAIT_S = 15.0
+SCENE_DEADLINE_S = 240.0
+WAIT_S = 60.0
 
 Conversation = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]

@@ -9,7 +9,7 @@ from tests.client.proxy import Proxy
 from tests.conformance.raw_client import RawClient
 from tests.unit.session.clients import eventually
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 Connect = Callable[[], RawClient]
 
 

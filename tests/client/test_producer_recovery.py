@@ -25,6 +25,7 @@ from tests.client.producer_scene import (
 from tests.client.proxy import Proxy, Step
 from tests.client.topology_scene import Scene, cut
 from tests.client.waiting import until
+from tests.conformance.server_process import free_port
 
 
 @pytest.mark.parametrize("on_uvloop", [False, True])
@@ -192,9 +193,8 @@ def test_the_deadline_says_that_the_broker_takes_nothing(leveret_scene: Scene) -
 
 def test_a_restart_of_the_broker_loses_nothing_that_was_confirmed(tmp_path: object) -> None:
     async def script() -> None:
-        settings: dict[str, object] = {"data_dir": str(tmp_path)}
+        settings: dict[str, object] = {"data_dir": str(tmp_path), "listen.port": free_port()}
         broker = await asyncio.to_thread(Broker(settings).start)
-        port = broker.port
         try:
             async with connect(broker.url, **QUICK) as connection:
                 await declare(connection, "q")
@@ -202,7 +202,7 @@ def test_a_restart_of_the_broker_loses_nothing_that_was_confirmed(tmp_path: obje
                     sent = [await producer.submit(b"%d" % number) for number in range(300)]
                     await asyncio.to_thread(broker.stop)
                     sent += [await producer.submit(b"%d" % number) for number in range(300, 600)]
-                    broker = await asyncio.to_thread(Broker({**settings, "listen.port": port}).start)
+                    broker = await asyncio.to_thread(Broker(settings).start)
                     await asyncio.gather(*sent)
                 arrived = [int(body) for body in await bodies(connection)]
                 assert list(dict.fromkeys(arrived)) == list(range(600))

@@ -6,9 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-WAIT_S = 20.0
-# What runs in this process and only has to take its turn does not need so long.
-BLOCKING_WAIT_S = 5.0
+WAIT_S = BLOCKING_WAIT_S = 60.0
 PAUSE_S = 0.005
 
 

@@ -14,7 +14,7 @@ from leveret.wire.stream_codes import Code, Key
 from leveret.wire.stream_commands import Command, Request
 from tests.conformance.raw_client import wrapped
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 C = TypeVar("C", bound=Command)
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-START_SECONDS_MAX: Final = 120.0
+START_SECONDS_MAX: Final = 240.0
 _PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 _FRAME_METHOD: Final = b"\x01"
 # Above what servers usually have, and below what Linux gives to clients.

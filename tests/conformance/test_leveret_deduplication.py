@@ -118,11 +118,11 @@ def test_the_oldest_keys_are_forgotten_beyond_the_size(client: RawClient, publis
 
 
 def test_keys_are_forgotten_after_their_time(client: RawClient, publisher: Publisher, place: Place) -> None:
-    place.make(**{"x-cache-ttl": 1500})
+    place.make(**{"x-cache-ttl": 4000})
     began = time.monotonic()
     place.publish(publisher, b"1", b"again", message_id="a")
-    assert time.monotonic() - began < 1.5, "this machine is too slow for this test"
-    time.sleep(1.6)
+    assert time.monotonic() - began < 4.0, "this machine is too slow for this test"
+    time.sleep(4.1)
     place.publish(publisher, b"2", b"again", message_id="a")
     assert drain(client, place.queue) == [b"1", b"2"]
 

@@ -51,7 +51,8 @@ def test_a_restart_in_the_middle(tmp_path: Path, exchange: str) -> None:
         assert [letter["redelivered"] for letter in letters] == [False, False]
         assert letters[0].properties["headers"] == {"x-delay": -300}
         waiting = delayed_count(broker, "q") if exchange == "" else held_count(broker, exchange)
-        assert waiting == 2
+        # Unless the restart took so long that they were due as well.
+        assert waiting == 2 or time.monotonic() - began >= 8.5
         assert collect_bodies(client, "q", 2) == [b"third", b"last"]
         assert time.monotonic() - began >= 8.99
         stays_empty(client, "q")

@@ -16,7 +16,7 @@ from tests.conformance.raw_client import RawClient
 from tests.conformance.raw_stream_client import RawStreamClient
 from tests.http_client import Api, name
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture(scope="module")

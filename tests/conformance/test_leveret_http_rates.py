@@ -14,7 +14,7 @@ from leveret.testing import Broker
 from tests.http_client import Api, name
 
 INTERVAL_S = 0.2
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +65,12 @@ def test_rates_of_a_queue_an_exchange_a_channel_and_the_node(api: Api, busy: Cal
 
 
 def test_a_queue_at_rest_says_since_when(api: Api, busy: Callable[[], None]) -> None:
-    while_busy(busy, lambda: api.get("/queues/%2F/busy").body["message_stats"]["publish_details"]["rate"] > 0)
-    assert "idle_since" not in api.get("/queues/%2F/busy").body
+    def at_work() -> Any:
+        queue = api.get("/queues/%2F/busy").body
+        return queue["message_stats"]["publish_details"]["rate"] > 0 and queue
+
+    # The same answer: the next one may come when it rests again.
+    assert "idle_since" not in while_busy(busy, at_work)
 
     def at_rest() -> Any:
         queue = api.get("/queues/%2F/busy").body

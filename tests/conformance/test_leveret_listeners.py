@@ -15,6 +15,7 @@ from leveret.errors import StartupError
 from leveret.node.serve import SHOWN
 from leveret.testing import Broker
 from tests.conformance.authority import Authority
+from tests.conformance.server_process import free_port
 
 OTHER = "127.0.0.2"
 
@@ -31,13 +32,6 @@ def is_open(host: str, port: int) -> bool:
     except ConnectionRefusedError:
         return False
     return True
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def test_tls_alone(tmp_path: Path) -> None:

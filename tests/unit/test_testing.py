@@ -18,6 +18,7 @@ import pytest
 from leveret.errors import ConfigError, StartupError
 from leveret.testing import Broker
 from tests.conformance.raw_client import RawClient
+from tests.conformance.server_process import free_port
 from tests.unit.node.process import environment
 
 
@@ -144,8 +145,8 @@ def test_a_broker_can_be_started_again() -> None:
 
 def test_a_broker_can_come_back_on_its_old_port() -> None:
     """As users need to test how their program recovers."""
-    with Broker() as broker:
-        port = broker.port
+    port = free_port()
+    with Broker({"listen.port": port}) as broker:
         client = RawClient(broker.host, broker.port).log_in()
     client.socket.close()
     with Broker({"listen.port": port}) as again:

@@ -23,7 +23,7 @@ from leveret.testing import Broker
 from tests.conformance.raw_client import RawClient
 from tests.unit.node.process import Server, command, environment, serving
 
-SECONDS_MAX = 10
+SECONDS_MAX = 60
 
 
 def test_what_may_change_is_told_from_what_needs_a_restart() -> None:

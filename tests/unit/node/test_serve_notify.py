@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.unit.node.process import serving
 
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 
 
 def test_start_reload_life_and_stop_are_told(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from leveret.runtime.service_manager import ServiceManager
 from tests.unit.runtime.endpoints import run
 
-SECONDS_MAX = 10.0
+SECONDS_MAX = 60.0
 
 
 @pytest.fixture(params=["file", "abstract"])

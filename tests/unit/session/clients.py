@@ -15,7 +15,7 @@ from leveret.catalog.records import Permission, User
 from leveret.testing import Broker
 from tests.conformance.raw_client import RawClient
 
-WAIT_SECONDS_MAX = 10.0
+WAIT_SECONDS_MAX = 60.0
 PASSWORD = "secret"
 _HASH = hash_known_password(PASSWORD.encode(), bytes(16))
 
