@@ -63,8 +63,9 @@ class RabbitNode:
     def control(self, *arguments: str) -> str:
         """Runs one `rabbitmqctl` command and gives what it printed."""
         command = [str(_SCRIPTS / "rabbitmqctl"), "--quiet", *arguments]
-        options: dict[str, Any] = {"env": self.environment, "capture_output": True, "text": True, "check": False}
-        done = subprocess.run(command, **options, timeout=_CONTROL_S_MAX)
+        done = subprocess.run(
+            command, env=self.environment, capture_output=True, text=True, timeout=_CONTROL_S_MAX, check=False
+        )
         assert done.returncode == 0, f"rabbitmqctl {arguments}: {done.stdout}{done.stderr}"
         return done.stdout
 
