@@ -178,12 +178,12 @@ class Link:
         """Takes the place of the one before, which brings nothing any more."""
         assert connection.hello is not None
         purpose = connection.hello.purpose
-        before = self.incoming.pop(purpose, None)
         self._newest[purpose] = connection.hello.incarnation, connection.hello.epoch
-        self.incoming[purpose] = connection
+        before = self.incoming.get(purpose)
         if before is not None:
-            self.statistics.past.add(before.octets)
+            # Its end is told first: what holds for one connection does not hold for the next.
             before.close("a newer connection has taken its place")
+        self.incoming[purpose] = connection
         self._changes.changed(self, purpose, "")
 
     def left(self, connection: Incoming, reason: str) -> None:
