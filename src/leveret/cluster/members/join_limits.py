@@ -29,7 +29,7 @@ class Bucket:
 
 class JoinLimits:
     def __init__(
-        self, now: float, host_burst: int = 10, host_rate: float = 0.5, burst: int = 50, rate: float = 10.0
+        self, now: float, host_burst: int = 20, host_rate: float = 1.0, burst: int = 50, rate: float = 10.0
     ) -> None:
         self._host_burst = host_burst
         self._host_rate = host_rate
