@@ -1,4 +1,4 @@
-"""Nodes of a cluster in one process: real sockets, real TLS, real credentials, and a listener that keeps what it hears."""
+"""Nodes of a cluster in one process: real sockets, TLS and credentials, and a listener that keeps what it hears."""
 
 from __future__ import annotations
 

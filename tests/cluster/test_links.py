@@ -166,7 +166,9 @@ def test_a_restarted_node_is_recognised_and_an_older_life_is_not_let_in(cluster:
                     await impostor.links.set_members({1: one.address})
                     await until(lambda: "newer than" in impostor.links.links[1].statistics.last_error)
                     impostor.links.send(1, b"old life")
-                    assert one.links.links[2].incoming[Purpose.CONSENSUS].hello.incarnation == again.identity.incarnation
+                    assert (
+                        one.links.links[2].incoming[Purpose.CONSENSUS].hello.incarnation == again.identity.incarnation
+                    )
                 finally:
                     await impostor.close()
             finally:

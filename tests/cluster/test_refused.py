@@ -44,15 +44,15 @@ async def node_one(cluster: list[Files]) -> AsyncIterator[Node]:
 
 async def closed_by(node: Node, reason: Reason, caplog: pytest.LogCaptureFixture) -> None:
     await until(lambda: node.links.refusals.totals[reason])
-    said = [record.getMessage() for record in caplog.records if "connection between nodes refused" in record.getMessage()]
+    said = [
+        record.getMessage() for record in caplog.records if "connection between nodes refused" in record.getMessage()
+    ]
     assert any(ADVICE[reason] in line for line in said), said
     assert node.heard.frames == [] and node.links.links[2].incoming == {}
     await until(lambda: not node.links._strangers)
 
 
-async def tls_stream(
-    node: Node, context: ssl.SSLContext
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def tls_stream(node: Node, context: ssl.SSLContext) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     return await asyncio.open_connection("127.0.0.1", node.address.port, ssl=context, server_hostname="any")
 
 
@@ -183,9 +183,7 @@ def test_a_good_certificate_with_a_wrong_hello(
         HEAD.pack(1 << 19, Kind.HELLO, 0),
     ],
 )
-def test_nothing_but_a_hello_comes_first(
-    cluster: list[Files], caplog: pytest.LogCaptureFixture, octets: bytes
-) -> None:
+def test_nothing_but_a_hello_comes_first(cluster: list[Files], caplog: pytest.LogCaptureFixture, octets: bytes) -> None:
     async def test() -> None:
         async with node_one(cluster) as node:
             assert await refused_stream(node, dialing_context(cluster[1].tls), octets) == b""
