@@ -63,15 +63,15 @@ def beat(kind: Kind, stamp: int) -> bytes:
     return frame(kind, 0, STAMP.pack(stamp))
 
 
-def parts(kind: int, subject: int, octets: bytes, part_bytes: int = PART_BYTES) -> Iterator[tuple[bytes, memoryview]]:
-    """The frames of a message, as heads and what follows them."""
-    assert len(octets) <= MESSAGE_BYTES_MAX, f"message of {len(octets)} octets"
-    view = memoryview(octets)
+def parts(kind: int, subject: int, octets: bytes, part_bytes: int = PART_BYTES) -> Iterator[tuple[bytes, int, int]]:
+    """The frames of a message: the head of each, and from where to where in the octets it goes."""
+    size = len(octets)
+    assert size <= MESSAGE_BYTES_MAX, f"message of {size} octets"
     start = 0
-    while len(octets) - start > part_bytes:
-        yield HEAD.pack(part_bytes, kind | MORE, subject), view[start : start + part_bytes]
+    while size - start > part_bytes:
+        yield HEAD.pack(part_bytes, kind | MORE, subject), start, start + part_bytes
         start += part_bytes
-    yield HEAD.pack(len(octets) - start, kind, subject), view[start:]
+    yield HEAD.pack(size - start, kind, subject), start, size
 
 
 class FrameReader:

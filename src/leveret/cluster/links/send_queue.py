@@ -26,7 +26,7 @@ class SendQueue:
         self._beats: deque[bytes] = deque()
         self._waiting: deque[tuple[int, int, bytes]] = deque()
         # The frames of the message that is being sent, which is the first of those that wait.
-        self._current: Iterator[tuple[bytes, memoryview]] | None = None
+        self._current: Iterator[tuple[bytes, int, int]] | None = None
         # Of whole messages: one counts until its last part is moved.
         self.octets = 0
         self.frames_total = 0
@@ -68,10 +68,10 @@ class SendQueue:
                 self._waiting.popleft()
                 self.octets -= len(octets) + OVERHEAD_BYTES
                 continue
-            head, body = following
+            head, start, end = following
             self.frames_total += 1
             write_buffer.write(head)
-            if len(body) < COPIED_BYTES:
-                write_buffer.write(bytes(body))
+            if end - start < COPIED_BYTES:
+                write_buffer.write(octets[start:end])
             else:
-                write_buffer.refer(body, 0, len(body))
+                write_buffer.refer(octets, start, end)

@@ -35,8 +35,8 @@ def octets_of(sent: list[Message], part_bytes: int, beats: bool) -> bytes:
     """All messages in parts, with a heartbeat between any two frames if wanted."""
     pieces = []
     for kind, subject, octets in sent:
-        for head, body in parts(kind, subject, octets, part_bytes):
-            pieces.append(head + bytes(body))
+        for head, start, end in parts(kind, subject, octets, part_bytes):
+            pieces.append(head + octets[start:end])
             if beats:
                 pieces.append(beat(Kind.HEARTBEAT, 7))
     return b"".join(pieces)
