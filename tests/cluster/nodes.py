@@ -30,8 +30,10 @@ from leveret.runtime.dice import Dice
 from leveret.runtime.network import SocketHub
 
 SALT = Dice().salt
-# Short, so that tests of silence and of redialling do not wait; nothing is asserted about them.
-SETTINGS = LinkSettings(heartbeat_s=0.05, idle_s=2.0, redial_min_s=0.01, redial_max_s=0.05)
+# Quick to dial again, so that tests do not wait; and so patient that a machine which is busy changes nothing.
+SETTINGS = LinkSettings(
+    heartbeat_s=0.05, idle_s=60.0, handshake_s=60.0, dial_s=60.0, redial_min_s=0.01, redial_max_s=0.05
+)
 
 
 def make_cluster(root: Path, count: int = 2, now: float | None = None) -> list[Files]:
@@ -129,7 +131,7 @@ async def meet(*nodes: Node) -> None:
             await until(lambda link=link: link.is_up)
 
 
-async def until(condition: object, deadline_s: float = 30.0) -> None:
+async def until(condition: object, deadline_s: float = 100.0) -> None:
     """Waits for what no event tells. The deadline is that of a test that fails."""
     loop = asyncio.get_running_loop()
     end = loop.time() + deadline_s

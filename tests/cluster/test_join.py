@@ -48,7 +48,7 @@ class Host:
         identity = load_credentials(files).in_this_life(int(time.time() * 1000))
         self.links = NodeLinks(
             self.hub, identity, Recorder(), LinkCertificates(files.tls, self.desk.is_open), random.Random(1).random,
-            replace(SETTINGS, handshake_s=2.0), self.desk,
+            SETTINGS, self.desk,
         )  # fmt: skip
         self.address = self.links.listen("127.0.0.1", 0)
 

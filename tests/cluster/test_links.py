@@ -135,13 +135,13 @@ def test_too_much_consensus_closes_the_connection_and_nothing_follows(cluster: l
 
 def test_silence_ends_a_connection_and_it_comes_back(cluster: list[Files]) -> None:
     async def test() -> None:
-        async with linked(cluster[:2], replace(SETTINGS, idle_s=0.3)) as (one, two):
+        async with linked(cluster[:2], replace(SETTINGS, idle_s=2.0)) as (one, two):
             two.links.links[1].incoming[Purpose.CONSENSUS].transport.pause_reading()
             await until(lambda: one.heard.downs and two.heard.downs)
             # Both sides hear nothing; the first that notices closes, the other sees that.
             reasons = [reason for _, reason in one.heard.downs + two.heard.downs]
-            assert any("nothing was heard for 0.3 s" in reason for reason in reasons), reasons
-            await until(lambda: len(one.heard.ups) == 2)
+            assert any("nothing was heard for 2 s" in reason for reason in reasons), reasons
+            await until(lambda: len(one.heard.ups) >= 2)
             assert one.links.links[2].statistics.losses >= 1
 
     run(test)

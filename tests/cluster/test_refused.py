@@ -19,6 +19,7 @@ from leveret.cluster.links.frames import HEAD, Kind, beat, frame
 from leveret.cluster.links.handshake import Identity, say_hello
 from leveret.cluster.links.hello import Purpose, pack_hello
 from leveret.cluster.links.refusals import ADVICE, Reason
+from leveret.cluster.links.settings import LinkSettings
 from leveret.cluster.members.authority import Authority
 from leveret.cluster.members.certificates import NODE_LIFE
 from leveret.cluster.members.credentials import Files
@@ -27,13 +28,11 @@ from leveret.runtime.peers.tls_files import dialing_context
 from tests.cluster.nodes import SETTINGS, Node, make_cluster, until
 from tests.unit.runtime.endpoints import run
 
-QUICK = replace(SETTINGS, handshake_s=0.3)
-
 
 @asynccontextmanager
-async def node_one(cluster: list[Files]) -> AsyncIterator[Node]:
+async def node_one(cluster: list[Files], settings: LinkSettings = SETTINGS) -> AsyncIterator[Node]:
     """Listens; node 2 is a member and never comes."""
-    node = Node(cluster[0], QUICK)
+    node = Node(cluster[0], settings)
     node.listen()
     await node.links.set_members({2: replace(node.address, port=1)})
     try:
@@ -115,7 +114,7 @@ def test_a_strangers_authority_on_both_sides(
     cluster: list[Files], caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     async def test() -> None:
-        stranger = Node(make_cluster(tmp_path, 2)[1], QUICK)
+        stranger = Node(make_cluster(tmp_path, 2)[1])
         async with node_one(cluster) as node:
             try:
                 # The one that dials refuses first.
@@ -139,7 +138,7 @@ def test_an_expired_certificate(cluster: list[Files], caplog: pytest.LogCaptureF
 
     async def test() -> None:
         Authority(fresh).renew_own(time.time())
-        expired = Node(old[1], QUICK)
+        expired = Node(old[1])
         async with node_one([fresh]) as node:
             try:
                 await expired.links.set_members({1: node.address})
@@ -195,11 +194,9 @@ def test_nothing_but_a_hello_comes_first(cluster: list[Files], caplog: pytest.Lo
 @pytest.mark.parametrize("spoken", [b"", frame(Kind.HELLO, 0, b"LEVERETN")[:20]])
 def test_one_that_does_not_say_hello(cluster: list[Files], caplog: pytest.LogCaptureFixture, spoken: bytes) -> None:
     async def test() -> None:
-        async with node_one(cluster) as node:
-            reader, writer = await tls_stream(node, dialing_context(cluster[1].tls))
-            writer.write(spoken)
-            assert await reader.read() == b""
-            writer.close()
+        # The handshake of TLS has the same deadline, and may be what is late.
+        async with node_one(cluster, replace(SETTINGS, handshake_s=0.3)) as node:
+            assert await refused_stream(node, dialing_context(cluster[1].tls), spoken) == b""
             await closed_by(node, Reason.DEADLINE, caplog)
 
     run(test)
@@ -209,7 +206,7 @@ def test_a_crowd_of_strangers_is_bounded(cluster: list[Files], caplog: pytest.Lo
     async def test() -> None:
         async with node_one(cluster) as node:
             crowd = [socket.create_connection(("127.0.0.1", node.address.port)) for _ in range(80)]
-            await until(lambda: node.links.refusals.totals[Reason.CROWDED] == 80 - QUICK.strangers_max)
+            await until(lambda: node.links.refusals.totals[Reason.CROWDED] == 80 - SETTINGS.strangers_max)
             for sock in crowd:
                 sock.close()
             await closed_by(node, Reason.CROWDED, caplog)
@@ -222,7 +219,7 @@ def test_another_user_of_the_machine(
     cluster: list[Files], caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: str
 ) -> None:
     async def test() -> None:
-        one, two = Node(cluster[0], QUICK), Node(cluster[1], QUICK)
+        one, two = Node(cluster[0]), Node(cluster[1])
         try:
             one.listen(str(tmp_path / "one.sock"))
             assert (tmp_path / "one.sock").stat().st_mode & 0o777 == 0o600
