@@ -5,6 +5,8 @@ cluster/consensus/driver.py; the simulator has another one. Never decides who is
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -88,6 +90,7 @@ class NodeLinks:
         self._listeners: list[Listener | UnixListener] = []
         # Connections that have not said who they are.
         self._strangers: set[Incoming] = set()
+        self._no_strangers = asyncio.Event()
         self._logged: OrderedDict[tuple[str, Reason], float] = OrderedDict()
         self._closing = False
 
@@ -129,6 +132,13 @@ class NodeLinks:
             connection.close("this node ends")
         for link in self.links.values():
             await link.close()
+
+    async def drain(self) -> None:
+        """Lets those that are being answered read their answer, for no longer than a handshake may take."""
+        if self._strangers:
+            self._no_strangers.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._no_strangers.wait(), self._settings.handshake_s)
 
     # ---- Links, for the driver
 
@@ -226,14 +236,19 @@ class NodeLinks:
         return self.links[node].newest(purpose)
 
     def entered(self, connection: Incoming) -> None:
-        self._strangers.discard(connection)
+        self._forget_stranger(connection)
         self.links[connection.node].entered(connection)
 
     def left(self, connection: Incoming, reason: str) -> None:
-        self._strangers.discard(connection)
+        self._forget_stranger(connection)
         link = self.links.get(connection.node)
         if link is not None:
             link.left(connection, reason)
+
+    def _forget_stranger(self, connection: Incoming) -> None:
+        self._strangers.discard(connection)
+        if not self._strangers:
+            self._no_strangers.set()
 
     # ---- what comes in
 
