@@ -11,12 +11,12 @@ import struct
 from dataclasses import dataclass
 
 from leveret.cluster.links.frames import FrameError
+from leveret.core.codec.names import NAME_OCTETS_MAX
 
 MAGIC = b"LEVERETN"
 HELLO_BYTES_MAX = 1024
 CLUSTER_BYTES = 16
 TEXT_BYTES_MAX = 600
-NAME_BYTES_MAX = 255
 # As the engine has it: the number of a node is the upper part of its replicas' ids.
 NODE_MAX = (1 << 30) - 1
 # What this version speaks on a link: the lowest and the highest level.
@@ -59,7 +59,7 @@ class Welcome:
 
 
 def pack_hello(hello: Hello) -> bytes:
-    name = hello.name.encode()[:NAME_BYTES_MAX]
+    name = hello.name.encode()[:NAME_OCTETS_MAX]
     assert len(hello.cluster) == CLUSTER_BYTES and 0 < hello.node <= NODE_MAX, f"node {hello.node}"
     return (
         _HELLO.pack(
@@ -84,7 +84,7 @@ def unpack_hello(octets: bytes) -> Hello:
 
 
 def pack_welcome(welcome: Welcome) -> bytes:
-    name = welcome.name.encode()[:NAME_BYTES_MAX]
+    name = welcome.name.encode()[:NAME_OCTETS_MAX]
     head = _WELCOME.pack(MAGIC, welcome.cluster, welcome.node, welcome.incarnation, welcome.level, len(name))
     return head + name
 

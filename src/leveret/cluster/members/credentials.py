@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from leveret.cluster.links.handshake import Identity, proven_by
-from leveret.cluster.links.hello import CLUSTER_BYTES, NAME_BYTES_MAX, NODE_MAX
+from leveret.cluster.links.hello import CLUSTER_BYTES, NODE_MAX
 from leveret.cluster.members.certificates import (
     Key,
     certificate_pem,
@@ -22,6 +22,7 @@ from leveret.cluster.members.certificates import (
     read_certificate,
     read_key,
 )
+from leveret.core.codec.names import NAME_OCTETS_MAX
 from leveret.errors import StartupError
 from leveret.runtime.certificate import read_certificates
 from leveret.runtime.files import replace_file
@@ -98,9 +99,9 @@ class Files:
 def check_names(cluster_name: str, node_name: str) -> None:
     """Raises ValueError."""
     for what, name in (("cluster", cluster_name), ("node", node_name)):
-        if not name or not name.isprintable() or len(name.encode()) > NAME_BYTES_MAX:
+        if not name or not name.isprintable() or len(name.encode()) > NAME_OCTETS_MAX:
             raise ValueError(
-                f"the name of a {what} has 1 to {NAME_BYTES_MAX} octets that can be seen, not {name[:99]!r}"
+                f"the name of a {what} has 1 to {NAME_OCTETS_MAX} octets that can be seen, not {name[:99]!r}"
             )
 
 

@@ -13,7 +13,7 @@ _FIXED = struct.Struct("!HHIH")
 _SRV = struct.Struct("!3H")
 _RESPONSE, _TRUNCATED, _WANT_RECURSION = 0x8000, 0x0200, 0x0100
 _NO_SUCH_NAME = 3
-NAME_OCTETS_MAX = 255
+DNS_NAME_OCTETS_MAX = 255
 _LABEL_OCTETS_MAX = 63
 _POINTERS_MAX = 32
 RECORDS_MAX = 256
@@ -47,8 +47,8 @@ def _pack_name(name: str) -> bytes:
         labels = name.rstrip(".").encode("ascii").split(b".")
     except UnicodeEncodeError:
         raise DnsError(f"{name!r} is not a name for DNS") from None
-    if any(not 0 < len(label) <= _LABEL_OCTETS_MAX for label in labels) or len(name) > NAME_OCTETS_MAX - 2:
-        raise DnsError(f"{name[:NAME_OCTETS_MAX]!r} is not a name for DNS")
+    if any(not 0 < len(label) <= _LABEL_OCTETS_MAX for label in labels) or len(name) > DNS_NAME_OCTETS_MAX - 2:
+        raise DnsError(f"{name[:DNS_NAME_OCTETS_MAX]!r} is not a name for DNS")
     return b"".join(bytes((len(label),)) + label for label in labels) + b"\0"
 
 
@@ -116,7 +116,7 @@ def _name(octets: bytes, place: int) -> tuple[str, int]:
         if length == 0:
             return ".".join(labels), after or place
         size += length + 1
-        if size > NAME_OCTETS_MAX or place + length > len(octets):
+        if size > DNS_NAME_OCTETS_MAX or place + length > len(octets):
             raise DnsError("a name that is too long")
         label = octets[place : place + length].decode("ascii", "replace")
         if not label.isprintable() or "\ufffd" in label or "." in label:
