@@ -20,6 +20,9 @@
     ├── ClientError            what the client library raises; the others of it are in client/errors.py
     │   ├── StaleDelivery      its channel is gone: it cannot be settled, and will be delivered again
     │   └── AlreadySettled     it was acknowledged or rejected before
+    ├── ClusterError           nodes that cannot work together, and why
+    │   ├── AskFailed          another node has not answered
+    │   └── JoinRefused        a node is not taken into the cluster
     ├── ConfigError            a setting that cannot be used, with its place
     ├── StartupError           the node cannot start, and why
     └── StoppedByFailure       the node had to stop, and why
@@ -222,6 +225,18 @@ class BackupConflict(BackupError):
 
 class TooManyLeases(LeveretError):
     """Somebody has fetched as many messages without acknowledging them as may be held over HTTP."""
+
+
+class ClusterError(LeveretError):
+    """Nodes cannot work together; the text says why and what to do."""
+
+
+class AskFailed(ClusterError):
+    """Another node has not answered a question: too late, too busy, or the link to it is gone."""
+
+
+class JoinRefused(ClusterError):
+    """A node is not taken into the cluster."""
 
 
 class ConfigError(LeveretError):

@@ -1,4 +1,4 @@
-"""`leveret status`, `leveret check`, `leveret cluster`, `leveret api`"""
+"""`leveret status`, `leveret check`, `leveret cluster status`, `leveret api`"""
 
 from __future__ import annotations
 
@@ -120,12 +120,7 @@ def quorum_critical(target: Target) -> None:
     _run(target, "node-is-quorum-critical")
 
 
-@click.group()
-def cluster() -> None:
-    """The nodes."""
-
-
-@cluster.command("status")
+@click.command("status")
 @targeted
 def cluster_status(target: Target) -> None:
     """Nodes, their state and what they have left."""

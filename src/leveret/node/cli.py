@@ -4,7 +4,8 @@ that `leveret --help` and small commands start at once."""
 from __future__ import annotations
 
 import importlib
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import click
 
@@ -26,7 +27,7 @@ COMMANDS = {
     "bindings": Place("leveret.cli.exchanges", "bindings", "List, make and delete bindings."),
     "channels": Place("leveret.cli.connections", "channels", "List channels."),
     "check": Place("leveret.cli.status", "check", "Is it healthy? For probes and scripts."),
-    "cluster": Place("leveret.cli.status", "cluster", "The nodes."),
+    "cluster": Place("leveret.node.cluster.commands", "cluster", "Make and join a cluster of nodes."),
     "completions": Place("leveret.cli.completions", "completions", "Completion for your shell."),
     "config": Place("leveret.node.config_commands", "config", "Check and show the configuration."),
     "connections": Place("leveret.cli.connections", "connections", "List and close connections."),
@@ -63,11 +64,17 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
+    """Knows where its commands are, and imports one when it is run."""
+
+    def __init__(self, name: str, places: Mapping[str, Place], **attributes: Any) -> None:
+        super().__init__(name, **attributes)
+        self._places = places
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
+        return sorted(self._places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        place = COMMANDS.get(cmd_name)
+        place = self._places.get(cmd_name)
         if place is None:
             return None
         command = getattr(importlib.import_module(place.module), place.name)
@@ -76,10 +83,10 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name].summary) for name in self.list_commands(ctx)])
+            formatter.write_dl([(name, self._places[name].summary) for name in self.list_commands(ctx)])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, places=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="leveret")
 def main() -> None:
     """Leveret, a message broker that speaks AMQP 0-9-1."""

@@ -19,12 +19,13 @@ from leveret.management.http.pages import read_pages
 from leveret.management.http.server import HttpServer
 from leveret.management.http.sessions import Sessions
 from leveret.management.services import ServedCertificate, Services
-from leveret.node.sockets import bound, bound_path, is_too_long
+from leveret.node.sockets import bound
 from leveret.operations.browsing import Browsing
 from leveret.operations.dead_letters import DeadLetters
 from leveret.operations.route_trace import RouteTrace
 from leveret.operations.taps import Taps
 from leveret.runtime.log import get_logger
+from leveret.runtime.peers.unix_sockets import bound_path, is_too_long
 
 if TYPE_CHECKING:
     from leveret.node.config.settings import Settings

@@ -7,11 +7,15 @@ import errno
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 # What may pass by itself; any other error of the disk is the end of a store.
 SHORTAGES = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+# How often a lock that another process holds is tried.
+LOCK_POLL_S = 0.02
 
 
 def sync_directory(path: Path) -> None:
@@ -123,6 +127,25 @@ def clear_directory(path: Path, last: str = "") -> None:
                 shutil.rmtree(found, ignore_errors=True)
             else:
                 found.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def locked(path: Path, deadline_s: float) -> Iterator[None]:
+    """Holds the lock on a file that other processes take in the same way. Raises BlockingIOError at the deadline."""
+    until = time.monotonic() + deadline_s
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(LOCK_POLL_S)
+        yield
+    finally:
+        os.close(fd)
 
 
 class DirectoryLock:

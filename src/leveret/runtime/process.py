@@ -79,3 +79,7 @@ def memory_kinds() -> dict[str, int]:
         if name in MEMORY_KINDS:
             found[MEMORY_KINDS[name]] = int(size) * 1024
     return found
+
+
+def machine_name() -> str:
+    return os.uname().nodename or "localhost"

@@ -13,12 +13,19 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 from leveret.runtime.log import get_logger
-from leveret.runtime.network import PAUSE_FLOODED, PAUSE_SESSION, PIECES_MAX, RECEIVE_BYTES, SocketHub, SocketTransport
+from leveret.runtime.network import (
+    PAUSE_FLOODED,
+    PAUSE_SESSION,
+    PIECES_MAX,
+    RECEIVE_BYTES,
+    Endpoint,
+    SocketHub,
+    SocketTransport,
+)
 from leveret.runtime.proxy_header import is_header
-from leveret.runtime.tls import ServerCertificates
 from leveret.runtime.tls_peer import TlsPeer
 
 log = get_logger(__name__)
@@ -38,11 +45,22 @@ UNREAD_BYTES_MAX = 4 * SEALED_BYTES
 PAUSE_HANDSHAKE = 16
 
 
+class Certificates(Protocol):
+    """As runtime.tls.ServerCertificates."""
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """For the next connection; not to be kept."""
+
+
 class TlsDoor:
     """Makes the transports of a listener, and shares the loop's time between their handshakes: a crowd that comes at
     once must not stall those who are in."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, certificates: ServerCertificates) -> None:
+    # Whether the transports are clients, which speak first.
+    dials = False
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, certificates: Certificates) -> None:
         self._loop = loop
         self.certificates = certificates
         self._waiting: deque[TlsTransport] = deque()
@@ -52,6 +70,27 @@ class TlsDoor:
 
     def __call__(self, board: SocketHub, sock: socket.socket, peer: tuple[str, int]) -> SocketTransport:
         return TlsTransport(board, sock, peer, self)
+
+    def wrap(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
+        return self.certificates.context.wrap_bio(incoming, outgoing, server_side=not self.dials)
+
+    def refused(self, transport: TlsTransport, error: OSError, first_octets: bytes) -> None:
+        """A handshake has failed; a TimeoutError says that it was not over in time."""
+        self.handshakes_failed_total += 1
+        peer = f"{transport.peer[0]}:{transport.peer[1]}"
+        if isinstance(error, TimeoutError):
+            log.info("TLS handshake took too long", peer=peer)
+        else:
+            log.info("TLS handshake failed", peer=peer, reason=self.explain(error, first_octets))
+
+    def explain(self, error: OSError, first_octets: bytes) -> str:
+        if first_octets.startswith(b"AMQP"):
+            return "the client speaks AMQP without TLS"
+        if is_header(first_octets):
+            return "a PROXY header from an address that is not in listen.proxy_networks"
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return f"the client's certificate is refused: {error.verify_message}"
+        return ssl_reason(error)
 
     def enqueue(self, transport: TlsTransport) -> None:
         self._waiting.append(transport)
@@ -98,7 +137,7 @@ class TlsTransport(SocketTransport):
         self._door = door
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
-        self._ssl = door.certificates.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._ssl = door.wrap(self._incoming, self._outgoing)
         # With a buffer it gives how much it has put there, which its type does not say.
         self._read_into: Callable[[int, memoryview], int] = self._ssl.read  # type: ignore[assignment]
         self._established = False
@@ -113,6 +152,12 @@ class TlsTransport(SocketTransport):
 
     # ---- the handshake
 
+    def start(self, endpoint: Endpoint) -> None:
+        super().start(endpoint)
+        if self._door.dials:
+            self.pause_reading(PAUSE_HANDSHAKE)
+            self._door.enqueue(self)
+
     def shake_hands(self) -> None:
         """Goes on with the handshake as far as what has come allows; called when it is this transport's turn."""
         if self._sock is None:
@@ -123,7 +168,7 @@ class TlsTransport(SocketTransport):
             self.flush()
             self.resume_reading(PAUSE_HANDSHAKE)
         except OSError as error:
-            self._refuse(self._why(error))
+            self._refuse(error)
         else:
             self._establish()
 
@@ -141,28 +186,15 @@ class TlsTransport(SocketTransport):
         self._unopened = True
         self.resume_reading(PAUSE_HANDSHAKE)
 
-    def _refuse(self, reason: str) -> None:
-        self._door.handshakes_failed_total += 1
-        log.info("TLS handshake failed", peer=f"{self.peer[0]}:{self.peer[1]}", reason=reason)
+    def _refuse(self, error: OSError) -> None:
+        self._door.refused(self, error, self._first_octets)
         self._forget_deadline()
         # Not at once: the alert that says why is to arrive.
         self.close()
 
-    def _why(self, error: OSError) -> str:
-        if self._first_octets.startswith(b"AMQP"):
-            return "the client speaks AMQP without TLS"
-        if is_header(self._first_octets):
-            return "a PROXY header from an address that is not in listen.proxy_networks"
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return f"the client's certificate is refused: {error.verify_message}"
-        if isinstance(error, ssl.SSLError) and error.reason:
-            return error.reason.replace("_", " ").lower()
-        return str(error)
-
     def _late(self) -> None:
         self._deadline = None
-        self._door.handshakes_failed_total += 1
-        log.info("TLS handshake took too long", peer=f"{self.peer[0]}:{self.peer[1]}")
+        self._door.refused(self, TimeoutError("TLS handshake timeout"), self._first_octets)
         self._drop("TLS handshake timeout")
 
     def _forget_deadline(self) -> None:
@@ -232,7 +264,7 @@ class TlsTransport(SocketTransport):
         except ssl.SSLWantReadError:
             pass
         except OSError as error:
-            end = f"reading failed: {self._why(error)}"
+            end = f"reading failed: {self._door.explain(error, self._first_octets)}"
         if filled:
             endpoint.received(board.buffer, filled)
             if endpoint.write_buffer.flooded():
@@ -335,3 +367,10 @@ class TlsTransport(SocketTransport):
     def _drop(self, reason: str) -> None:
         self._forget_deadline()
         super()._drop(reason)
+
+
+def ssl_reason(error: OSError) -> str:
+    """OpenSSL's word for it, without underscores."""
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.replace("_", " ").lower()
+    return str(error)

@@ -5,9 +5,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
-import socket
-import struct
 from typing import Any
 
 from leveret.auth.identity import Identity
@@ -16,11 +13,11 @@ from leveret.core.codec.names import name_text
 from leveret.errors import LoginRefused
 from leveret.management.http.errors import HttpError
 from leveret.runtime.log import get_logger
+from leveret.runtime.peers.unix_sockets import own_user, user_of_peer
 
 log = get_logger(__name__)
 
 CHALLENGE = {"WWW-Authenticate": 'Basic realm="Leveret Management"'}
-_CREDENTIALS = struct.Struct("3i")
 
 
 class Operator(Identity):
@@ -108,6 +105,4 @@ def _basic(said: str) -> tuple[str, bytes]:
 
 def local_operator(sock: Any) -> Identity | None:
     """For a request over the local socket; None if it is neither our own user nor root."""
-    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, user_id, _ = _CREDENTIALS.unpack(raw)
-    return Operator() if user_id in (0, os.geteuid()) else None
+    return Operator() if user_of_peer(sock) in (0, own_user()) else None

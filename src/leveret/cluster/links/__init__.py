@@ -1,0 +1,1 @@
+"""The transport between nodes: frames, the handshake, connections that come back, and questions with answers."""
