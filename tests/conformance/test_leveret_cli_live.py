@@ -189,7 +189,7 @@ def test_a_bundle_has_everything_but_secrets(broker: Broker, api: Api, tmp_path:
     assert "problems.txt" not in parts
     again = leveret.run("support-bundle", str(file))
     assert again.status == 1
-    assert "is there already" in again.errors
+    assert "exists already" in again.errors
 
 
 def test_a_bundle_from_afar_says_what_it_lacks(leveret: CommandLine, tmp_path: Path) -> None:

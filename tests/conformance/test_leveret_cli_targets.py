@@ -86,7 +86,7 @@ def test_no_broker(tmp_path: Path, place: str) -> None:
 def test_no_address(tmp_path: Path, url: str) -> None:
     ended = CommandLine(tmp_path).run("queues", "list", "--url", url)
     assert ended.status == 1
-    assert "write http://host:15672" in ended.errors
+    assert "use http://host:15672" in ended.errors
 
 
 def test_a_password_in_an_address_is_not_shown(tmp_path: Path) -> None:

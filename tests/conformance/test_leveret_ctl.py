@@ -251,7 +251,7 @@ def test_formatters(line: CommandLine) -> None:
     ("words", "status", "told"),
     [
         (["list_quues"], 64, "did you mean list_queues?"),
-        ([], 64, "which verb?"),
+        ([], 64, "no verb given"),
         (["add_user"], 64, "usage: leveretctl add_user <username> [password]"),
         (["list_users", "name"], 64, "usage: leveretctl list_users"),
         (["list_exchanges", "nonsense"], 64, "Info key(s) nonsense are not supported"),
