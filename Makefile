@@ -88,7 +88,7 @@ crash: $(VENV)/.installed $(VENV)/.test ## 200 kills, 100 power losses, 100 stop
 client-adversity: $(VENV)/.installed $(VENV)/.test ## the client: faults at every step, 20 kills of the broker, 1,000 reconnects under load
 	LEVERET_CLIENT_ADVERSITY=all LEVERET_CLIENT_KILLS=20 LEVERET_CLIENT_RECONNECTS=1000 $(BIN)/python -m pytest --timeout=3600 tests/client/adversity $(ARGS)
 
-links-adversity: $(VENV)/.installed $(VENV)/.test ## shovels and federation: brokers killed, links cut, stalled and slowed under load
+links-adversity: $(VENV)/.installed $(VENV)/.test ## shovels and federation: brokers killed and links cut under load
 	LEVERET_LINKS_ROUNDS=20 $(BIN)/python -m pytest --timeout=3600 tests/links $(ARGS)
 
 pipeline: $(VENV)/.installed $(VENV)/.spark ## a broker, a day of messages, the jobs of the data pipeline, a report; needs Java 17

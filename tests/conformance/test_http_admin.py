@@ -370,7 +370,8 @@ def test_global_parameters(api: Api) -> None:
 
 
 def test_links(api: Api) -> None:
-    for path in ("/shovels", "/shovels/v", "/federation-links", "/federation-links/v", "/federation-links/state/down"):
+    links = ("/federation-links", "/federation-links/v", "/federation-links/state/down", "/federation-links/v/state/down")
+    for path in ("/shovels", "/shovels/v", *links):
         assert (api.get(path).status, api.get(path).body) == (200, []), path
     missing(api.get("/shovels/vhost/v/nosuch"))
     missing(api.delete("/shovels/vhost/v/nosuch"))

@@ -83,7 +83,7 @@ TABLE = """
     monitoring    -      GET    /api/federation-links/state/{state}
     policymaker   govern DELETE /api/federation-links/vhost/{vhost}/{id}/{node}/restart
     monitoring    name   GET    /api/federation-links/{vhost}
-    monitoring    name   GET    /api/federation-links/{vhost}/{state}
+    monitoring    name   GET    /api/federation-links/{vhost}/state/{state}
     policymaker   -      GET    /api/global-parameters
     policymaker   -      DELETE /api/global-parameters/{name}
     policymaker   -      GET    /api/global-parameters/{name}

@@ -186,7 +186,7 @@ def test_sets_and_patterns_name_upstreams(scene: Scene, other: Scene) -> None:
         scene.api.put("/policies/%2F/many", {"pattern": "^many$", "definition": definition, "apply-to": "exchanges"})
 
         def named() -> list[tuple[str, str]]:
-            links = scene.api.get("/federation-links/%2F/running").body
+            links = scene.api.get("/federation-links/%2F/state/running").body
             return sorted((one["upstream"], one["upstream_exchange"]) for one in links)
 
         until(lambda expected=expected, named=named: named() == expected, f"{expected}")

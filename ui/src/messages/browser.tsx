@@ -111,7 +111,8 @@ async function look(vhost: string, queue: string, want: Wanted, isStream: boolea
     headers: headerFilter(want.header),
   };
   if (want.state === "unacked" && !isStream) query["state"] = "unacked";
-  if (isStream) query["offset"] = want.order === "newest" && newestOf !== null && want.offset === "" ? "last" : want.offset || undefined;
+  if (isStream && want.after !== "") query["offset"] = Number(want.after) + 1;
+  else if (isStream) query["offset"] = want.order === "newest" && newestOf !== null && want.offset === "" ? "last" : want.offset || undefined;
   else if (want.after !== "") query["after"] = want.after;
   else if (newestOf !== null) query["offset"] = Math.max(0, newestOf - PAGE - Number(want.offset || 0));
   else query["offset"] = want.offset || undefined;

@@ -12,8 +12,13 @@ export function asCurl(vhost: string, message: Message, user: string): string {
   return `curl -u ${quoted(user)} ${quoted(address)} \\\n  -H 'Content-Type: application/json' \\\n  -d ${quoted(JSON.stringify(body))}`;
 }
 
+/** A literal of Python. Strings and numbers are those of JSON. */
+function text(value: unknown): string {
+  if (typeof value === "boolean") return value ? "True" : "False";
+  return value === null || value === undefined ? "None" : JSON.stringify(value);
+}
+
 export function asPython(vhost: string, message: Message): string {
-  const text = (value: unknown): string => JSON.stringify(value).replace(/\btrue\b/g, "True").replace(/\bfalse\b/g, "False").replace(/\bnull\b/g, "None");
   const given = Object.entries(message.properties).filter(([name]) => name !== "headers");
   const properties = [...given.map(([name, value]) => `${name}=${text(value)}`), ...(message.properties.headers ? [`headers=json.loads(${text(JSON.stringify(message.properties.headers))})`] : [])];
   const body = message.payload_encoding === "string" ? `${text(message.payload)}.encode()` : `base64.b64decode(${text(message.payload)})`;

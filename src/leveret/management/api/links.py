@@ -137,7 +137,7 @@ def shown_federation_link(status: LinkStatus) -> dict[str, Any]:
 @route("GET", "/api/federation-links/state/{state}", Right.MONITORING, "Federation links in a state")
 @route(
     "GET",
-    "/api/federation-links/{vhost}/{state}",
+    "/api/federation-links/{vhost}/state/{state}",
     Right.MONITORING,
     "Federation links of a virtual host in a state",
     scope=Scope.NAME,
