@@ -98,9 +98,9 @@ def test_a_kill_in_the_middle(server_process: RestartableTarget, exchange: str) 
     with connected(server_process) as client:
         declare(client)
         publisher = Publisher(client)
+        began = time.monotonic()
         for body, delay_ms in ((b"soon", 200), (b"later", 6000)):
             assert publisher.publish("q", body, exchange=exchange, **after(delay_ms, **PERSISTENT)) == "ack"
-        began = time.monotonic()
         assert collect(client, "q", 1, no_ack=False)[0].body == b"soon"
     server_process.kill()
     server_process.start()

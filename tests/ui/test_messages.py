@@ -98,8 +98,8 @@ def test_a_stream_is_browsed_by_offset(visit: Visit, api: Api) -> None:
 def test_a_search_in_a_stream_goes_on(visit: Visit, api: Api) -> None:
     assert api.put("/queues/%2F/long-log", {"durable": True, "arguments": {"x-queue-type": "stream"}}).status == 201
     for number in range(25):
-        message = {"routing_key": "long-log", "properties": {}, "payload": f"needle {number}", "payload_encoding": "string"}
-        assert api.post("/exchanges/%2F/amq.default/publish", message).body["routed"]
+        message = {"routing_key": "long-log", "properties": {}, "payload": f"needle {number}"}
+        assert api.post("/exchanges/%2F/amq.default/publish", {**message, "payload_encoding": "string"}).body["routed"]
     page = visit("queues/%2F/long-log/messages?body=needle")
     expect(page.get_by_role("status").filter(has_text="found 20")).to_be_visible()
     page.get_by_role("button", name="Go on from there").click()
@@ -116,13 +116,13 @@ def test_a_message_is_copied_as_a_program(visit: Visit, api: Api) -> None:
     assert api.post("/exchanges/%2F/amq.default/publish", message).body["routed"]
     page = visit("queues/%2F/literals/messages")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.get_by_role("button", name="Copy as Python").click()
+    page.get_by_role("button", name="As Python").click()
     program = ast.parse(page.evaluate("navigator.clipboard.readText()"))
     given = {word.arg: word.value for call in ast.walk(program) if isinstance(call, ast.Call) for word in call.keywords}
     assert ast.unparse(given["body"]) == f"{body!r}.encode()"
-    assert json.loads(ast.literal_eval(ast.unparse(given["headers"]).removeprefix("json.loads").strip())) == {"urgent": True}
+    assert ast.unparse(given["headers"]) == """json.loads('{"urgent":true}')"""
     assert ast.literal_eval(given["delivery_mode"]) == 2
-    page.get_by_role("button", name="Copy as curl").click()
+    page.get_by_role("button", name="As curl").click()
     words = shlex.split(page.evaluate("navigator.clipboard.readText()").replace("\\\n", ""))
     assert json.loads(words[-1]) == message
     assert api.delete("/queues/%2F/literals").status == 204
